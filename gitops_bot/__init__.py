@@ -1,0 +1,3 @@
+"""gitops-bot: where autonomous agents meet a person's decision."""
+
+__version__ = "0.1.0"

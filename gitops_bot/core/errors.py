@@ -1,0 +1,179 @@
+"""The four ways in which something is not done, told apart by who must act.
+
+`Malformed`: bytes do not parse; only a grammar raises it. `Refusal`: understood, and the answer is no; goes to the
+ledger and to whoever asked. `Unavailable`: the outside failed; retried with a limit. `ConfigError`: start-up only.
+Anything else that is raised is our bug and is never caught.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+Fact = str | int | bool | None | tuple[str, ...]
+
+
+class Reason(StrEnum):
+    """The closed list of refusals (design/domain.md). A new one needs a row there and a sentence in `SENTENCES`."""
+
+    GATED = "gated"
+    WRONG_CHANNEL = "wrong_channel"
+    STALE_ACTION = "stale_action"
+    STALE_POLICY = "stale_policy"
+    STALE_RUN = "stale_run"
+    STALE_HEAD = "stale_head"
+    UNBINDABLE = "unbindable"
+    ASSERTION_REQUIRED = "assertion_required"
+    ASSERTION_INVALID = "assertion_invalid"
+    EMPTY = "empty"
+    UNKNOWN_OPTION = "unknown_option"
+    BAD_PARAMS = "bad_params"
+    UNPRINTABLE = "unprintable"
+    UNKNOWN_VERB = "unknown_verb"
+    LIMIT_EXCEEDED = "limit_exceeded"
+    ALREADY_SETTLED = "already_settled"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    IDEMPOTENCY_CONFLICT = "idempotency_conflict"
+    NOT_FOUND = "not_found"
+    NOT_AUTHORISED = "not_authorised"
+    NOT_CANDIDATE = "not_candidate"
+    SELF_APPROVAL = "self_approval"
+    UNKNOWN_PRINCIPAL = "unknown_principal"
+    SERVICE_IDENTITY = "service_identity"
+    SUSPENDED = "suspended"
+    NEAR_MISS = "near_miss"
+    EDITED = "edited"
+    MINIMISED = "minimised"
+    TOO_OLD = "too_old"
+    NOT_DRAFT = "not_draft"
+    CLOSED = "closed"
+    FROM_BOT = "from_bot"
+    VIA_APP = "via_app"
+    VIA_EMAIL = "via_email"
+    RATE_LIMITED = "rate_limited"
+    REPEAT_TOO_SOON = "repeat_too_soon"
+    TOO_MANY_OPEN = "too_many_open"
+    NO_WAY_BACK = "no_way_back"
+    # signed channel (protocols/signed-approvals.md); used from the channel's arrival on, listed once here
+    WITHDRAWN_VOTE = "withdrawn_vote"
+    DUPLICATE = "duplicate"
+    HELD = "held"
+
+
+SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
+    {
+        Reason.GATED: "Only signed commits answer this verb; no grant was minted. See `gitops-bot approval`.",
+        Reason.WRONG_CHANNEL: "The policy does not accept this channel for this verb.",
+        Reason.STALE_ACTION: "The action changed after this was shown; look at it again and answer the new ask.",
+        Reason.STALE_POLICY: "The policy changed after this was shown; answer the ask that replaced it.",
+        Reason.STALE_RUN: "The run that asked has moved on; answer the ask that replaced it, if there is one.",
+        Reason.STALE_HEAD: "The pull request moved after the ask was shown; the successor carries the open ask.",
+        Reason.UNBINDABLE: "The answer did not echo what binds it: action_hash, policy and run_version.",
+        Reason.ASSERTION_REQUIRED: "A bound answer needs a passkey assertion over its statement.",
+        Reason.ASSERTION_INVALID: "The passkey assertion does not stand for this statement.",
+        Reason.EMPTY: "There is no answer in this: write some text or choose an option.",
+        Reason.UNKNOWN_OPTION: "This option was never offered on this ask.",
+        Reason.BAD_PARAMS: "The parameters do not fit the verb's schema.",
+        Reason.UNPRINTABLE: "A value holds characters that cannot be shown to the person who decides.",
+        Reason.UNKNOWN_VERB: "The policy knows no such verb, so nobody can grant it.",
+        Reason.LIMIT_EXCEEDED: "A limit of the policy would be exceeded.",
+        Reason.ALREADY_SETTLED: "Somebody else's answer was first.",
+        Reason.EXPIRED: "The ask expired before this answer; reopen it from the backlog if it still matters.",
+        Reason.WITHDRAWN: "The ask was withdrawn before this answer.",
+        Reason.IDEMPOTENCY_CONFLICT: "This idempotency key was used before with another body.",
+        Reason.NOT_FOUND: "There is no such thing here.",
+        Reason.NOT_AUTHORISED: "The policy does not let this person answer this ask.",
+        Reason.NOT_CANDIDATE: "This ask names its candidates, and this person is not among them.",
+        Reason.SELF_APPROVAL: "Nobody approves their own request.",
+        Reason.UNKNOWN_PRINCIPAL: "This identity belongs to nobody in the policy.",
+        Reason.SERVICE_IDENTITY: "A service never approves.",
+        Reason.SUSPENDED: "This person is suspended.",
+        Reason.NEAR_MISS: "Almost a command; nothing was done. Paste the exact line.",
+        Reason.EDITED: "An edited comment never counts; write a new one.",
+        Reason.MINIMISED: "A minimised comment never counts; write a new one.",
+        Reason.TOO_OLD: "The comment is too old to act on; write a new one.",
+        Reason.NOT_DRAFT: "The pull request is no longer a draft.",
+        Reason.CLOSED: "The pull request is closed.",
+        Reason.FROM_BOT: "Bots do not decide.",
+        Reason.VIA_APP: "A comment made through an app is not the person's own.",
+        Reason.VIA_EMAIL: "A comment made by e-mail cannot be told from a forwarded one; write it on the page.",
+        Reason.RATE_LIMITED: "Too many, too fast; try again later.",
+        Reason.REPEAT_TOO_SOON: "The same action was denied a short while ago.",
+        Reason.TOO_MANY_OPEN: "This agent has too many open asks.",
+        Reason.NO_WAY_BACK: "Nothing could be woken by the answer, so the ask is refused.",
+        Reason.WITHDRAWN_VOTE: "After one's own deny or revoke no approve of one's own counts on this ask.",
+        Reason.DUPLICATE: "This person has voted so already; one vote a person.",
+        Reason.HELD: "Somebody holds this ask; wait until the hold ends.",
+    }
+)
+
+WHO_REASONS: Final = frozenset(
+    {
+        Reason.NOT_AUTHORISED,
+        Reason.NOT_CANDIDATE,
+        Reason.SELF_APPROVAL,
+        Reason.UNKNOWN_PRINCIPAL,
+        Reason.SERVICE_IDENTITY,
+        Reason.SUSPENDED,
+    }
+)
+"""The *who* group of the list: HTTP 403 (design/interfaces.md)."""
+
+
+class GitopsBotError(Exception):
+    """Any of the four; never raised itself."""
+
+
+class Malformed(GitopsBotError):
+    """Bytes do not parse. `where` says what was read (a file, a field), never holds a secret."""
+
+    def __init__(self, message: str, *, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
+        self.where = where
+
+
+class Unavailable(GitopsBotError):
+    """The outside failed. Retried with a limit; `retry_after` in seconds where the outside said one."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ConfigError(GitopsBotError):
+    """A set-up that must not start. `fix` is the line that repairs it."""
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(f"{message}\n  fix: {fix}" if fix else message)
+        self.message = message
+        self.fix = fix
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A decision's *no* as a value: one reason of the closed list, with facts (who, when, what) for the person."""
+
+    reason: Reason
+    detail: str = ""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what to do, in one or two sentences."""
+        return f"{SENTENCES[self.reason]} {self.detail}".strip()
+
+
+class Refusal(GitopsBotError):
+    """A `Refused` on its way out of a service, so that the transaction around it is rolled back."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(f"{refused.reason.value}: {refused.sentence}")
+        self.refused = refused
+
+
+def refuse(reason: Reason, detail: str = "", **facts: Fact) -> Refused:
+    """Build a `Refused` from keyword facts."""
+    return Refused(reason, detail, MappingProxyType(dict(facts)))

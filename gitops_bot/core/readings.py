@@ -1,0 +1,103 @@
+"""What was read from a forge, as values. They are facts at one instant, not authority; `authority/comments.py` decides.
+
+Times are milliseconds since 1970 UTC. Account ids are numeric; a login is for display only, since logins are renamed
+and reused (facts/github.md).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository by its name and numeric id."""
+
+    id: int
+    full_name: str
+    default_branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommentHint:
+    """What an intake channel may pass on: where a comment is, and the text that the listing showed (a filter only)."""
+
+    repository_id: int
+    comment_id: int
+    pull_request: int
+    body: str
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommentPage:
+    """One listing of a repository's comments since a time. `unchanged` when the forge answered 304."""
+
+    hints: tuple[CommentHint, ...]
+    unchanged: bool
+    etag: str | None
+    newest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment, read fresh. `raw` is the forge's answer as bytes, kept as evidence."""
+
+    repository_id: int
+    id: int
+    pull_request: int
+    author_id: int
+    author_login: str
+    author_type: str
+    via_app: bool
+    via_email: bool
+    body: str
+    created_at: int
+    edited: bool
+    minimised: bool
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request, read fresh. `base_sha` is the commit that its base branch had when last compared."""
+
+    number: int
+    node_id: str
+    url: str
+    state: str
+    draft: bool
+    merged: bool
+    locked: bool
+    head_sha: str
+    head_ref: str
+    base_ref: str
+    base_sha: str
+    author_id: int
+
+
+class Permission(StrEnum):
+    """Repository permission, ordered by `PERMISSION_ORDER`; from `role_name`, for `permission` folds maintain and
+    triage away (facts/github.md)."""
+
+    NONE = "none"
+    READ = "read"
+    TRIAGE = "triage"
+    WRITE = "write"
+    MAINTAIN = "maintain"
+    ADMIN = "admin"
+
+
+PERMISSION_ORDER: tuple[Permission, ...] = tuple(Permission)
+
+
+def at_least(held: Permission, floor: Permission) -> bool:
+    """Tell whether a permission reaches a floor."""
+    return PERMISSION_ORDER.index(held) >= PERMISSION_ORDER.index(floor)
+
+
+class Reaction(StrEnum):
+    """The reactions the bot leaves on a comment: claimed, counted, refused."""
+
+    EYES = "eyes"
+    ROCKET = "rocket"
+    CONFUSED = "confused"

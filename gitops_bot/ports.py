@@ -1,0 +1,151 @@
+"""The map of the outside world: every Protocol that an adapter implements. `bootstrap` alone knows who implements what.
+
+Every method may raise `Unavailable` (the outside failed; retry later) and nothing else that is not our bug.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gitops_bot.core.captures import Regime
+from gitops_bot.core.readings import Comment, CommentPage, Permission, PullRequest, Reaction, Repository
+
+
+class Clock(Protocol):
+    """Elapsed time for pacing and time-outs. Decisions use the database's clock, `tx.now`."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Forge(Protocol):
+    """A forge as the bot sees it. `repository` is `owner/name` throughout."""
+
+    def self_id(self) -> int:
+        """The bot's own numeric account id."""
+
+    def repository(self, repository: str) -> Repository:
+        """Look a repository up."""
+
+    def comments_since(self, repository: str, since: int, etag: str | None) -> CommentPage:
+        """List comments of all pull requests updated at or after `since` (ms), oldest first, all pages."""
+
+    def comment(self, repository: str, comment_id: int) -> Comment | None:
+        """Read one comment fresh; None when it is gone."""
+
+    def pull_request(self, repository: str, number: int) -> PullRequest | None:
+        """Read one pull request fresh; None when there is none."""
+
+    def permission(self, repository: str, login: str, account_id: int) -> Permission:
+        """Read what an account may do. The answer counts only for `account_id`: an answer about another account
+        (a login taken over) is `Permission.NONE`."""
+
+    def find_pull_request(self, repository: str, head_ref: str) -> PullRequest | None:
+        """Find the bot's own newest pull request from a branch of the same repository, open or closed."""
+
+    def publish_branch(self, repository: str, branch: str, files: Mapping[str, bytes], message: str) -> str:
+        """Create a branch from the default branch with files added in one commit; give the head's full id. Where the
+        branch exists with exactly these files already, give its head."""
+
+    def commit_file(self, repository: str, branch: str, path: str, content: bytes, message: str) -> str:
+        """Add or replace one file on a branch; give the new head. The same content again changes nothing."""
+
+    def open_draft(self, repository: str, branch: str, title: str, body: str) -> PullRequest:
+        """Open a draft pull request from a branch against the default branch."""
+
+    def find_comment(self, repository: str, number: int, marker: str) -> int | None:
+        """Find the bot's own comment that holds a marker; its id."""
+
+    def create_comment(self, repository: str, number: int, body: str) -> int:
+        """Write a comment; its id. Never retried blindly."""
+
+    def edit_comment(self, repository: str, comment_id: int, body: str) -> None:
+        """Replace the text of the bot's own comment."""
+
+    def react(self, repository: str, comment_id: int, reaction: Reaction) -> None:
+        """Leave a reaction; leaving it twice is leaving it once."""
+
+    def mark_ready(self, repository: str, number: int) -> None:
+        """Take a pull request out of draft."""
+
+    def close(self, repository: str, number: int) -> None:
+        """Close a pull request unmerged."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """A finished capture: the artefact, its digest, and the fitted knobs (names to decimal strings)."""
+
+    artefact: Path
+    digest: str
+    knobs: Mapping[str, str]
+
+
+class CaptureFailed(Exception):
+    """The capture ran and failed; `reason` is for people (escaped before it is shown)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Capturer(Protocol):
+    """Where captures run. A job is named by the capture's id and attempt: submitting it twice submits it once."""
+
+    def submit(self, job: str, regime: Regime) -> None:
+        """Start measuring."""
+
+    def poll(self, job: str) -> CaptureResult | None:
+        """Give the result, or None while it runs.
+
+        Raises:
+            CaptureFailed: it ended without a trace, or nobody here knows the job any more.
+        """
+
+    def cancel(self, job: str) -> None:
+        """End a job, with all of its processes; an unknown one is no error."""
+
+    def rehash(self, artefact: Path) -> str | None:
+        """Hash an artefact now, as `sha256:` and hex; None when it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeReply:
+    """What a loop answered to a command: acknowledged, now or earlier (`dup`), or refused with its error."""
+
+    acknowledged: bool
+    dup: bool
+    error: str | None
+
+
+class LoopLink(Protocol):
+    """The control bridge of a loop, as its broker. `address` is `host:port`."""
+
+    def send(self, address: str, token: str, command: Mapping[str, str]) -> BridgeReply:
+        """Send one command with its idempotency key in `id` and read the reply."""
+
+    def read_log(self, address: str, token: str, after: int) -> tuple[tuple[int, Mapping[str, object]], ...]:
+        """Read session-log lines after a sequence number, as (seq, object), up to now."""
+
+
+class Hint(Protocol):
+    """A nudge that there may be work. Losing one costs a second; polling is the truth."""
+
+    def notify(self) -> None:
+        """Wake the sleepers after a commit."""
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until nudged, at most `seconds`."""
+
+
+class Duty(Protocol):
+    """A named piece of due work. One thread runs it; `step` does one claim's worth and reports what is left."""
+
+    name: str
+
+    def step(self) -> float:
+        """Do what is due, in transactions of its own. Give the seconds until there may be more (0 = at once)."""

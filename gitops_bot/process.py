@@ -1,0 +1,141 @@
+"""The one guarded way to run a program: argv without a shell, an environment built from scratch, its own process group,
+a time-out, capped output. Nothing of the parent's environment is inherited except what the caller names.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from gitops_bot.core.errors import Unavailable
+
+SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+OUTPUT_CAP: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a program may use: seconds of CPU, bytes of address space, bytes of one written file; None = no limit."""
+
+    cpu_seconds: int | None = None
+    memory_bytes: int | None = None
+    file_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A program that ended by itself: its exit status (negative = signal) and output, each cut at the cap."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Build an environment from scratch: a system path, the C.UTF-8 locale, and what the caller adds."""
+    return {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", **(extra or {})}
+
+
+def _preparation(limits: Limits) -> Callable[[], None] | None:
+    pairs = (
+        (resource.RLIMIT_CPU, limits.cpu_seconds),
+        (resource.RLIMIT_AS, limits.memory_bytes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+    )
+    wanted = [(kind, value) for kind, value in pairs if value is not None]
+    if not wanted:
+        return None
+
+    def prepare() -> None:
+        for kind, value in wanted:
+            resource.setrlimit(kind, (value, value))
+
+    return prepare
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: int | IO[bytes] | None = subprocess.DEVNULL,
+    stdout: int | IO[bytes] | None = subprocess.DEVNULL,
+    stderr: int | IO[bytes] | None = subprocess.DEVNULL,
+    limits: Limits = Limits(),  # noqa: B008 # frozen value
+) -> "subprocess.Popen[bytes]":
+    """Start a program in a group of its own; the caller waits for it and ends it with `end_group`.
+
+    Raises:
+        Unavailable: the program cannot be started.
+    """
+    try:
+        return subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=clean_environment(env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            close_fds=True,
+            preexec_fn=_preparation(limits),  # noqa: PLW1509 # only setrlimit, which is async-signal-safe
+        )
+    except OSError as error:
+        raise Unavailable(f"cannot start {argv[0]}: {error.strerror}") from error
+
+
+PIPE: Final = subprocess.PIPE
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float,
+    limits: Limits = Limits(),  # noqa: B008 # frozen value
+) -> Completed:
+    """Run a program to its end, its output through files so that a flood costs disk up to a cap and no memory.
+
+    Raises:
+        Unavailable: it cannot be started or outlasts `timeout` seconds (its whole group is killed).
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        child = start(argv, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err, limits=limits)
+        try:
+            returncode = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"{argv[0]} took longer than {timeout:g} s") from None
+        finally:
+            end_group(child, grace=0)
+        out.seek(0)
+        err.seek(0)
+        return Completed(returncode, out.read(OUTPUT_CAP), err.read(OUTPUT_CAP))
+
+
+def end_group(child: "subprocess.Popen[bytes]", *, grace: float = 3.0) -> None:
+    """End a started program and everything in its group: SIGTERM, `grace` seconds, SIGKILL. Reaps it."""
+    if grace > 0 and child.poll() is None:
+        _signal_group(child.pid, signal.SIGTERM)
+        try:
+            child.wait(grace)
+        except subprocess.TimeoutExpired:
+            pass
+    _signal_group(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _signal_group(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        # Gone already; macOS answers EPERM for a group of zombies.
+        return
