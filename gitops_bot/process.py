@@ -2,6 +2,7 @@
 a time-out, capped output. Nothing of the parent's environment is inherited except what the caller names.
 """
 
+import contextlib
 import os
 import resource
 import signal
@@ -66,7 +67,7 @@ def start(
     stdin: int | IO[bytes] | None = subprocess.DEVNULL,
     stdout: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int | IO[bytes] | None = subprocess.DEVNULL,
-    limits: Limits = Limits(),  # noqa: B008 # frozen value
+    limits: Limits = Limits(),  # frozen value
 ) -> "subprocess.Popen[bytes]":
     """Start a program in a group of its own; the caller waits for it and ends it with `end_group`.
 
@@ -99,7 +100,7 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     timeout: float,
-    limits: Limits = Limits(),  # noqa: B008 # frozen value
+    limits: Limits = Limits(),  # frozen value
 ) -> Completed:
     """Run a program to its end, its output through files so that a flood costs disk up to a cap and no memory.
 
@@ -125,10 +126,8 @@ def end_group(child: "subprocess.Popen[bytes]", *, grace: float = 3.0) -> None:
     """End a started program and everything in its group: SIGTERM, `grace` seconds, SIGKILL. Reaps it."""
     if grace > 0 and child.poll() is None:
         _signal_group(child.pid, signal.SIGTERM)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(grace)
-        except subprocess.TimeoutExpired:
-            pass
     _signal_group(child.pid, signal.SIGKILL)
     child.wait()
 

@@ -94,7 +94,12 @@ def parse_trace_id(text: str) -> Regime:
 
 
 def regime(
-    model: object, concurrency: object, prefixes: object, max_tokens: object, long_tokens: object, long_frac: object
+    model: object,
+    concurrency: object,
+    prefixes: object,
+    max_tokens: object,
+    long_tokens: object,
+    long_frac: object,
 ) -> Regime:
     """Check the six parts of a regime as JSON has them; `long_frac` may be a number or its string.
 
