@@ -1,0 +1,14 @@
+#!/bin/sh
+# What every change passes before it is committed: format, lint, types, import contracts, documents, quick tests.
+set -u
+
+cd "$(dirname -- "$0")/.." || exit 1
+PATH="$(pwd)/.venv/bin:$PATH"
+export PATH PYTHONDONTWRITEBYTECODE=1
+. tools/stage.sh
+
+. tools/static.sh
+HYPOTHESIS_PROFILE=quick
+export HYPOTHESIS_PROFILE
+stage tests 60 python -m pytest -n 2 --dist loadgroup -m "not slow and not postgresql"
+finish
