@@ -1,0 +1,176 @@
+"""A database is opened in one role, and every change is one transaction behind an opaque `Tx`.
+
+`Tx.now` is the database's clock at the begin of the transaction and the only time of a decision. SQLite and PostgreSQL
+behave alike here: writers on SQLite take turns (`store.sqlite`), on PostgreSQL they meet at rows.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from gitops_bot.core.errors import ConfigError, Unavailable
+from gitops_bot.store import roles, sqlite
+from gitops_bot.store.roles import Role
+
+_NOW: Final = {
+    # The subsecond clock of SQLite, by julian day for libraries before 3.42.
+    "sqlite": text("SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)"),
+    # clock_timestamp and not now(): a transaction that waited for its first lock must not decide by an older time.
+    "postgresql": text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
+}
+_CACHED_STATEMENTS: Final = 512
+
+
+class Tx:
+    """An open transaction. It never crosses a thread; `execute` is for modules of `store` only."""
+
+    __slots__ = ("_connection", "_hooks", "_thread", "dialect", "now", "writable")
+
+    def __init__(self, connection: Connection, now: int, *, writable: bool) -> None:
+        self._connection = connection
+        self._thread = threading.get_ident()
+        self._hooks: list[Callable[[], None]] = []
+        self.dialect = connection.dialect.name
+        self.now = now
+        self.writable = writable
+
+    def execute(
+        self, statement: Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> CursorResult[Any]:
+        """Run a prebuilt statement in this transaction."""
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("a Tx crossed a thread")
+        return self._connection.execute(statement, values)
+
+    def after_commit(self, hook: Callable[[], None]) -> None:
+        """Run a hook once this transaction is committed; never on a roll-back. For hints only: it may be lost."""
+        self._hooks.append(hook)
+
+
+class Database:
+    """A database opened in one role; `write` and `read` give transactions."""
+
+    def __init__(self, engine: Engine, role: Role, path: Path | None) -> None:
+        self._engine = engine
+        self._path = path
+        self.role = role
+        self.dialect = engine.dialect.name
+
+    @classmethod
+    def open(cls, url: str, role: Role, *, force_standard_sqlite: bool = False, pool_size: int = 4) -> "Database":
+        """Open a database by URL (`sqlite:///PATH` or `postgresql+psycopg://…`) with the rights of a role.
+
+        The schema is *not* checked here: `store.schema.check` does.
+
+        Raises:
+            ConfigError: another kind of database, a missing folder, or a PostgreSQL login with other rights than the
+                role's.
+        """
+        parsed = make_url(url)
+        match parsed.get_backend_name():
+            case "sqlite":
+                return cls._open_sqlite(parsed, role, force_standard_sqlite, pool_size)
+            case "postgresql":
+                engine = create_engine(
+                    parsed.set(drivername="postgresql+psycopg"),
+                    pool_size=pool_size,
+                    pool_pre_ping=True,
+                    connect_args={"application_name": f"gitops-bot {role.value}", "connect_timeout": 10},
+                )
+                roles.check_login(engine, role)
+                return cls(engine, role, None)
+            case other:
+                raise ConfigError(f"unknown kind of database: {other}", fix="use sqlite:///PATH or postgresql://…")
+
+    @classmethod
+    def _open_sqlite(cls, parsed: URL, role: Role, force_standard: bool, pool_size: int) -> "Database":
+        if not parsed.database or parsed.database == ":memory:":
+            raise ConfigError("an SQLite database needs a file", fix="use sqlite:///PATH")
+        path = Path(parsed.database).absolute()
+        if not path.parent.is_dir():
+            raise ConfigError(f"no folder {path.parent}", fix=f"mkdir -m 700 {path.parent}")
+        if not path.exists():
+            if role is not Role.OWNER:
+                raise ConfigError(f"no database {path}", fix="gitops-bot db upgrade")
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        library = sqlite.choose_library(force_standard)
+        engine = create_engine(
+            f"sqlite:///{path}",
+            module=library.module,
+            pool_size=pool_size,
+            connect_args={"timeout": 30.0, "cached_statements": _CACHED_STATEMENTS},
+        )
+        _prepare_sqlite(engine, role, library.journal)
+        return cls(engine, role, path)
+
+    @contextmanager
+    def write(self) -> Iterator[Tx]:
+        """Open a write transaction: committed at the end of the block, rolled back when it raises.
+
+        Raises:
+            Unavailable: the database cannot be reached or gave up (a dead connection, a lock time-out, a deadlock).
+        """
+        with ExitStack() as stack:
+            if self._path is not None:
+                stack.enter_context(sqlite.turn(self._path))
+            tx = stack.enter_context(self._transaction(writable=True))
+            yield tx
+            stack.close()
+            for hook in tx._hooks:
+                hook()
+
+    @contextmanager
+    def read(self) -> Iterator[Tx]:
+        """Open a read transaction: one consistent snapshot on SQLite, read committed on PostgreSQL; takes no turn."""
+        with self._transaction(writable=False) as tx:
+            yield tx
+
+    @contextmanager
+    def _transaction(self, *, writable: bool) -> Iterator[Tx]:
+        try:
+            with self._engine.connect().execution_options(gitops_bot_write=writable) as connection, connection.begin():
+                now: int = connection.execute(_NOW[self.dialect]).scalar_one()
+                yield Tx(connection, now, writable=writable)
+        except (OperationalError, InterfaceError) as error:
+            raise Unavailable(f"database: {type(error.orig).__name__}") from error
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise Unavailable("database: connection lost") from error
+            raise
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for migrations and the schema check only."""
+        return self._engine
+
+
+def _prepare_sqlite(engine: Engine, role: Role, journal: str) -> None:
+    def connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # BEGIN is ours (below), not the driver's
+        for pragma in (
+            f"journal_mode={journal}",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "trusted_schema=OFF",
+            "cell_size_check=ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.set_authorizer(roles.authorizer(role))
+
+    def begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("gitops_bot_write", True)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    event.listen(engine, "connect", connect)
+    event.listen(engine, "begin", begin)

@@ -1,0 +1,1 @@
+"""Migrations: expand first, contract once no running version needs the old shape."""
