@@ -61,7 +61,8 @@ echo "setup: installing the locked packages ($kind)"
 rm -f "$venv/.installed-$kind"
 pip="$venv/bin/python -m pip --disable-pip-version-check --no-input"
 $pip install --quiet --require-hashes --only-binary :all: -r requirements/build.txt -r "requirements/$kind.txt"
-$pip install --quiet --no-deps --no-build-isolation --editable .
+# "compat" links by a path alone; the default puts a finder module, and its imports, into the start of every command.
+$pip install --quiet --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
 [ -x "$venv/bin/gitops-bot" ] || { echo "setup: $venv/bin/gitops-bot was not made" >&2; exit 1; }
 fingerprint "$kind" >"$venv/.installed-$kind"
 echo "setup: done"
