@@ -1,4 +1,4 @@
-"""The only reader of the environment. What it gives is a frozen value; nobody below asks the environment again."""
+"""The only reader of the environment: gives frozen values; nobody below asks the environment again."""
 
 import os
 from typing import Final

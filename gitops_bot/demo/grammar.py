@@ -1,0 +1,160 @@
+"""Bytes become the demo's values: a completion request, a picker's weights, a broker's answer, an agent's notes.
+
+Whatever arrives, only `Malformed` leaves here, at a cost linear in its length.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gitops_bot.core.errors import Malformed
+
+MAX_REQUEST: Final = 1024 * 1024
+MAX_TOKENS: Final = 512
+MAX_FILE: Final = 16 * 1024
+MAX_WEIGHT: Final = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A streamed completion as it was asked for; a word of the prompt is a token."""
+
+    model: str
+    prompt: tuple[str, ...]
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much a picker minds a replica's load, and how much it likes a warm prefix; each within ±`MAX_WEIGHT`."""
+
+    load: float
+    prefix: float
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What the demo's agent remembers between turns: turns it has begun."""
+
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a broker answered to a request for a trace."""
+
+    status: str
+    handle: str
+    reason: str
+
+
+def read_completion(data: bytes, *, chat: bool) -> Completion:
+    """Read the body of a streamed completion, or of a chat whose messages hold plain text.
+
+    Raises:
+        Malformed: no such request.
+    """
+    value = _object(data, MAX_REQUEST, "request")
+    if value.get("stream") is not True:
+        raise Malformed("only streams are served here", where="request")
+    limit = value.get("max_tokens", 16)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_TOKENS:
+        raise Malformed(f"max_tokens must be from 1 to {MAX_TOKENS}", where="request")
+    prompt = _messages(value.get("messages")) if chat else value.get("prompt")
+    if not isinstance(prompt, str):
+        raise Malformed("prompt must be a string", where="request")
+    if any("\ud800" <= character <= "\udfff" for character in prompt):
+        raise Malformed("prompt holds a lone surrogate", where="request")
+    return Completion(_word(value, "model", "request"), tuple(prompt.split()), limit)
+
+
+def read_weights(data: bytes) -> Weights:
+    """Read `picker.json`: `{"load": number, "prefix": number}`, and nothing else in it.
+
+    Raises:
+        Malformed: no such file; it is an agent's, so it may hold anything.
+    """
+    value = _object(data, MAX_FILE, "picker.json")
+    if sorted(value) != ["load", "prefix"]:
+        raise Malformed("must have exactly the members load and prefix", where="picker.json")
+    return Weights(_weight(value["load"]), _weight(value["prefix"]))
+
+
+def read_notes(data: bytes) -> Notes:
+    """Read the agent's notes.
+
+    Raises:
+        Malformed: no such file.
+    """
+    turns = _object(data, MAX_FILE, "notes").get("turns")
+    if isinstance(turns, bool) or not isinstance(turns, int) or not 0 <= turns <= 1_000_000:
+        raise Malformed("turns must be a count", where="notes")
+    return Notes(turns)
+
+
+def read_reply(data: bytes) -> Reply:
+    """Read the answer to `POST /captures`.
+
+    Raises:
+        Malformed: no such answer.
+    """
+    value = _object(data, MAX_FILE, "answer")
+    optional = {name: value.get(name) or "" for name in ("handle", "reason")}
+    return Reply(
+        _word(value, "status", "answer"),
+        _word(optional, "handle", "answer", empty=True),
+        _word(optional, "reason", "answer", empty=True),
+    )
+
+
+def _object(data: bytes, cap: int, where: str) -> dict[str, object]:
+    if len(data) > cap:
+        raise Malformed(f"longer than {cap} bytes", where=where)
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)
+    except (ValueError, RecursionError):
+        raise Malformed("no JSON object in UTF-8, each member once", where=where) from None
+    if not isinstance(value, dict):
+        raise Malformed("no JSON object", where=where)
+    return value
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member twice")
+    return members
+
+
+def _constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _word(members: Mapping[str, object], name: str, where: str, *, empty: bool = False) -> str:
+    text = members.get(name)
+    if not isinstance(text, str) or len(text) > 1000 or not (text or empty):
+        raise Malformed(f"{name} must be a string of up to 1000 characters", where=where)
+    return text
+
+
+def _weight(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Malformed("a weight must be a number", where="picker.json")
+    # Compared before it becomes a float: an integer may be too large for one.
+    if not -MAX_WEIGHT <= value <= MAX_WEIGHT or not math.isfinite(value):
+        raise Malformed(f"a weight must lie within ±{MAX_WEIGHT:g}", where="picker.json")
+    return float(value)
+
+
+def _messages(messages: object) -> str:
+    if not isinstance(messages, list) or not messages:
+        raise Malformed("messages must be a list", where="request")
+    texts: list[str] = []
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(content, str):
+            raise Malformed("a message's content must be a string", where="request")
+        texts.append(content)
+    return "\n".join(texts)

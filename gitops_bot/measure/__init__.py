@@ -1,0 +1,1 @@
+"""The capture program: drives an endpoint under a regime, records what happened, and reads knobs off the record."""
