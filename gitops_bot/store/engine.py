@@ -5,6 +5,7 @@ behave alike here: writers on SQLite take turns (`store.sqlite`), on PostgreSQL 
 """
 
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.store import roles, sqlite
@@ -26,6 +27,8 @@ _NOW: Final = {
     "postgresql": text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
 }
 _CACHED_STATEMENTS: Final = 512
+_SQLITE_ERROR: Final = 1
+"""SQLite's own code of a statement that is wrong in itself (sqlite.org/rescode.html)."""
 
 
 class Tx:
@@ -47,6 +50,8 @@ class Tx:
         """Run a prebuilt statement in this transaction."""
         if threading.get_ident() != self._thread:
             raise RuntimeError("a Tx crossed a thread")
+        if not self.writable and getattr(statement, "is_dml", False):
+            raise RuntimeError("a read Tx was asked to write")
         return self._connection.execute(statement, values)
 
     def after_commit(self, hook: Callable[[], None]) -> None:
@@ -60,6 +65,7 @@ class Database:
     def __init__(self, engine: Engine, role: Role, path: Path | None) -> None:
         self._engine = engine
         self._path = path
+        self._writing = threading.local()
         self.role = role
         self.dialect = engine.dialect.name
 
@@ -70,10 +76,14 @@ class Database:
         The schema is *not* checked here: `store.schema.check` does.
 
         Raises:
-            ConfigError: another kind of database, a missing folder, or a PostgreSQL login with other rights than the
-                role's.
+            ConfigError: not a URL, another kind of database, a missing folder or file, a file that others may read or
+                write, a journal that cannot be had, or a PostgreSQL login with other rights than the role's.
         """
-        parsed = make_url(url)
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            # The text is not repeated: it may hold a password.
+            raise ConfigError("the database URL is not one", fix="use sqlite:///PATH or postgresql://…") from None
         match parsed.get_backend_name():
             case "sqlite":
                 return cls._open_sqlite(parsed, role, force_standard_sqlite, pool_size)
@@ -84,6 +94,7 @@ class Database:
                     pool_pre_ping=True,
                     connect_args={"application_name": f"gitops-bot {role.value}", "connect_timeout": 10},
                 )
+                event.listen(engine, "connect", _fix_search_path)
                 roles.check_login(engine, role)
                 return cls(engine, role, None)
             case other:
@@ -100,6 +111,9 @@ class Database:
             if role is not Role.OWNER:
                 raise ConfigError(f"no database {path}", fix="gitops-bot db upgrade")
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # SQLite gives its journal and shared memory the mode of the file.
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise ConfigError(f"others than its user may open {path}", fix=f"chmod 600 {path}")
         library = sqlite.choose_library(force_standard)
         engine = create_engine(
             f"sqlite:///{path}",
@@ -108,16 +122,27 @@ class Database:
             connect_args={"timeout": 30.0, "cached_statements": _CACHED_STATEMENTS},
         )
         _prepare_sqlite(engine, role, library.journal)
+        try:
+            engine.connect().close()
+        except DBAPIError as error:
+            raise ConfigError(f"{path} cannot be opened: {error.orig}", fix="gitops-bot db check") from error
         return cls(engine, role, path)
 
     @contextmanager
     def write(self) -> Iterator[Tx]:
         """Open a write transaction: committed at the end of the block, rolled back when it raises.
 
+        Violated constraints leave it as SQLAlchemy's `IntegrityError`, on both engines; so does an attempt to change an
+        append-only table. There is one write transaction a thread: a second one inside would wait for the first.
+
         Raises:
             Unavailable: the database cannot be reached or gave up (a dead connection, a lock time-out, a deadlock).
         """
+        if getattr(self._writing, "now", False):
+            raise RuntimeError("a write transaction was opened inside another")
         with ExitStack() as stack:
+            self._writing.now = True
+            stack.callback(setattr, self._writing, "now", False)
             if self._path is not None:
                 stack.enter_context(sqlite.turn(self._path))
             tx = stack.enter_context(self._transaction(writable=True))
@@ -134,15 +159,16 @@ class Database:
 
     @contextmanager
     def _transaction(self, *, writable: bool) -> Iterator[Tx]:
+        options = {"gitops_bot_write": writable}
+        if self.dialect == "postgresql":
+            options["postgresql_readonly"] = not writable
         try:
-            with self._engine.connect().execution_options(gitops_bot_write=writable) as connection, connection.begin():
+            with self._engine.connect().execution_options(**options) as connection, connection.begin():
                 now: int = connection.execute(_NOW[self.dialect]).scalar_one()
                 yield Tx(connection, now, writable=writable)
-        except (OperationalError, InterfaceError) as error:
-            raise Unavailable(f"database: {type(error.orig).__name__}") from error
         except DBAPIError as error:
-            if error.connection_invalidated:
-                raise Unavailable("database: connection lost") from error
+            if _outside_failed(error, self.dialect):
+                raise Unavailable(f"database: {type(error.orig).__name__}") from error
             raise
 
     def close(self) -> None:
@@ -155,11 +181,32 @@ class Database:
         return self._engine
 
 
+def _outside_failed(error: DBAPIError, dialect: str) -> bool:
+    """Tell the database that gave up from the statement that was ours and wrong."""
+    if error.connection_invalidated:
+        return True
+    if dialect == "sqlite":
+        # "no such table" and a syntax error come as OperationalError too; a value of a wrong type as InterfaceError.
+        return isinstance(error, OperationalError) and getattr(error.orig, "sqlite_errorcode", 0) != _SQLITE_ERROR
+    return isinstance(error, OperationalError | InterfaceError)
+
+
+def _fix_search_path(connection: Any, _record: Any) -> None:
+    # pg_temp, unless named, is searched first: a temporary table would stand before ours.
+    connection.execute("SET search_path TO public, pg_temp")
+    connection.commit()
+
+
 def _prepare_sqlite(engine: Engine, role: Role, journal: str) -> None:
     def connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # BEGIN is ours (below), not the driver's
+        found = connection.execute(f"PRAGMA journal_mode={journal}").fetchone()[0]
+        if found.lower() != journal.lower():
+            raise ConfigError(
+                f"SQLite keeps the {found} journal where {journal} was wanted",
+                fix="move the database to a local file system, and stop processes that use another SQLite library",
+            )
         for pragma in (
-            f"journal_mode={journal}",
             "synchronous=FULL",
             "foreign_keys=ON",
             "trusted_schema=OFF",
