@@ -1,0 +1,1 @@
+"""Where captures run, behind `ports.Capturer`: on this host (`local`) so far."""
