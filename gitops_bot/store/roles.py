@@ -53,6 +53,7 @@ def _right(table: str, read: str = ALL, insert: bool = False, update: str = "", 
     return Right(pick(read), insert, pick(update), delete)
 
 
+_SCHEMA: Final = ("schema_state",)
 _ASK_END: Final = "state ended_at ended_by end_reason superseded_by"
 _CAPTURE: Final = (
     "state ask artefact digest knobs error attempt successor moved_heads branch pull_request url head base "
@@ -64,7 +65,7 @@ def _answering() -> dict[str, Right]:
     """The rights of whoever opens, answers and ends ordinary asks: broker, workspace and host."""
     read_only = ("meta", "identities", "policy_bundles", "policy_in_force", "signed_votes", "grants", "executions")
     return {
-        **{name: _right(name) for name in read_only},
+        **{name: _right(name) for name in (*read_only, *_SCHEMA)},
         "holds": _right("holds", insert=True),
         "agents": _right("agents", insert=True, update="state pause_reason owner purpose"),
         "agent_tokens": _right("agent_tokens", insert=True, update="revoked_at"),
@@ -84,7 +85,7 @@ def _answering() -> dict[str, Right]:
         "verdicts": _right("verdicts", insert=True),
         "revocations": _right("revocations", insert=True),
         "waiters": _right("waiters", insert=True, update="ask due_at cause", delete=True),
-        "due": _right("due", insert=True, update="due_at attempts version last_error", delete=True),
+        "due": _right("due", insert=True, update="due_at leased nudged attempts version last_error", delete=True),
         "effects": _right("effects", insert=True, update="payload reply_kind reply_id created_at"),
         "captures": _right("captures", insert=True, update=_CAPTURE),
         "capture_seats": _right("capture_seats", insert=True, update="state ended_at"),
@@ -103,7 +104,7 @@ def _broker() -> dict[str, Right]:
         **_answering(),
         "meta": _right("meta", insert=True, update="value"),
         "identities": _right("identities", insert=True, update="revoked_at revocation source principal"),
-        "loops": _right("loops", ALL, insert=True, update="run address broker_token log_seq registered_at shutdown_at"),
+        "loops": _right("loops", insert=True, update="run address broker_token log_seq registered_at shutdown_at"),
         "policy_bundles": _right("policy_bundles", insert=True),
         "policy_in_force": _right("policy_in_force", insert=True, update="digest ask adopted_at"),
         "signed_votes": _right("signed_votes", insert=True),
@@ -123,7 +124,7 @@ def _application() -> dict[str, Right]:
     """An application that embeds the workflow SDK: its own asks of kind question; finer rules come with it."""
     names = ("meta", "identities", "agents", "runs", "asks", "ask_options", "ask_candidates", "votes", "verdicts")
     return {
-        **{name: _right(name) for name in names},
+        **{name: _right(name) for name in (*names, *_SCHEMA)},
         "runs": _right("runs", insert=True, update="state version ended_at outcome"),
         "asks": _right("asks", insert=True, update=_ASK_END),
         "ask_options": _right("ask_options", insert=True),
@@ -131,7 +132,7 @@ def _application() -> dict[str, Right]:
         "votes": _right("votes", insert=True),
         "verdicts": _right("verdicts", insert=True),
         "waiters": _right("waiters", insert=True, update="due_at cause", delete=True),
-        "due": _right("due", insert=True, update="due_at attempts version last_error", delete=True),
+        "due": _right("due", insert=True, update="due_at leased nudged attempts version last_error", delete=True),
         "ledger": _right("ledger", insert=True),
     }
 
@@ -150,7 +151,20 @@ _CATALOGUE: Final = {
 """What the schema check reads."""
 
 FUNCTIONS: Final = frozenset(
-    {"julianday", "count", "min", "max", "sum", "coalesce", "lower", "length", "like", "raise", "substr", "group_concat"}
+    {
+        "julianday",
+        "count",
+        "min",
+        "max",
+        "sum",
+        "coalesce",
+        "lower",
+        "length",
+        "like",
+        "raise",
+        "substr",
+        "group_concat",
+    }
 )
 
 # Action codes of sqlite3_set_authorizer (sqlite.org/c3ref/c_alter_table.html).
@@ -199,7 +213,12 @@ def group(role: Role) -> str:
 
 def grants() -> list[str]:
     """Give the statements by which the owner makes the group roles and hands them exactly their rights."""
-    statements = ["REVOKE CREATE ON SCHEMA public FROM PUBLIC", "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC"]
+    statements = [
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC",
+        # Everybody may make temporary tables, unless told otherwise.
+        "DO $$ BEGIN EXECUTE format('REVOKE CREATE, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$",
+    ]
     for role, rights in RIGHTS.items():
         name = group(role)
         statements += [
@@ -227,17 +246,28 @@ def _columns(names: frozenset[str]) -> str:
 
 
 _LOGIN: Final = text(
-    "SELECT rolsuper OR rolcreaterole OR rolcreatedb, "
-    "(SELECT array_agg(r.rolname::text) FROM pg_roles r WHERE r.rolname LIKE 'gitops\\_bot\\_%' "
-    "AND pg_has_role(current_user, r.oid, 'MEMBER')), "
-    "EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = 'public' AND pg_has_role(current_user, c.relowner, 'MEMBER')) "
-    "FROM pg_roles WHERE rolname = current_user"
+    """
+    SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls
+           OR session_user <> current_user
+           OR has_database_privilege(current_database(), 'CREATE')
+           OR has_database_privilege(current_database(), 'TEMPORARY')
+           OR has_schema_privilege('public', 'CREATE'),
+           (SELECT array_agg(r.rolname::text ORDER BY 1) FROM pg_roles r
+             WHERE r.rolname <> current_user AND pg_has_role(current_user, r.oid, 'MEMBER')),
+           EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace
+                   AND (pg_has_role(current_user, c.relowner, 'MEMBER')
+                        OR EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee IN (0, me.oid))))
+           OR EXISTS (SELECT FROM pg_attribute t JOIN pg_class c ON c.oid = t.attrelid, aclexplode(t.attacl) a
+                      WHERE c.relnamespace = 'public'::regnamespace AND a.grantee IN (0, me.oid))
+      FROM pg_roles me WHERE rolname = current_user
+    """
 )
 
 
 def check_login(engine: Engine, role: Role) -> None:
-    """Check that a PostgreSQL login is a member of exactly its role's group and owns nothing.
+    """Check that a PostgreSQL login is a member of its role's group and of no other, owns nothing and makes nothing.
+
+    Rights of its own, or of everybody, on a table of ours are refused too: the group carries all of them.
 
     Raises:
         ConfigError: the login has other rights, or the server cannot be reached.
@@ -248,12 +278,13 @@ def check_login(engine: Engine, role: Role) -> None:
 
     try:
         with engine.connect() as connection:
-            powerful, groups, owns = connection.execute(_LOGIN).one()
+            powerful, groups, more = connection.execute(_LOGIN).one()
     except OperationalError as error:
         raise ConfigError("the PostgreSQL server refused or did not answer", fix="check [database] url_file") from error
     wanted = group(role)
-    if powerful or owns or (groups or []) != [wanted]:
+    if powerful or more or (groups or []) != [wanted]:
         raise ConfigError(
             f"the PostgreSQL login must be a member of {wanted} alone, without further rights",
-            fix=f"GRANT {wanted} TO <login>, for a login that is neither owner nor superuser",
+            fix=f"GRANT {wanted} TO <login>, for a login that is neither owner nor superuser; and, if the owner's "
+            "login does not own the database, REVOKE CREATE, TEMPORARY ON DATABASE … FROM PUBLIC",
         )

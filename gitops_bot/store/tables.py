@@ -69,6 +69,15 @@ def count_column(name: str, default: int = 0) -> Column[Any]:
 
 meta = Table("meta", metadata, id_column("key"), text_column("value"))
 
+# Written by the owner's upgrade alone: no service's role may bless a changed schema.
+schema_state = Table(
+    "schema_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    text_column("digest"),
+    CheckConstraint("id = 1", name="one_row"),
+)
+
 identities = Table(
     "identities",
     metadata,

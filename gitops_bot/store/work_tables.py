@@ -40,6 +40,8 @@ due = Table(
     text_column("duty"),
     text_column("key"),
     time_column("due_at"),
+    count_column("leased"),
+    count_column("nudged"),
     count_column("attempts"),
     count_column("version"),
     text_column("last_error", null=True),

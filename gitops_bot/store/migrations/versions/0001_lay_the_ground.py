@@ -63,6 +63,8 @@ def upgrade() -> None:
         sa.Column("duty", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("due_at", sa.BigInteger(), nullable=False),
+        sa.Column("leased", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("nudged", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("version", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("last_error", sa.Text(), nullable=True),
@@ -576,7 +578,8 @@ def _append_only() -> None:
         return
     op.execute(
         "CREATE FUNCTION gitops_bot_append_only() RETURNS trigger LANGUAGE plpgsql AS $$ "
-        "BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
+        "BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME "
+        "USING ERRCODE = 'integrity_constraint_violation'; END $$"
     )
     for table in APPEND_ONLY:
         op.execute(

@@ -1,0 +1,279 @@
+"""Captures, the seats of the loops that wait for them, and the pull requests that carried them.
+
+Transitions are decided by `broker/machine.py`; here a row changes only when its version is the one that was read.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import bindparam, insert, select, update
+
+from gitops_bot.core.captures import CaptureState, Regime, TraceId, parse_trace_id
+from gitops_bot.store.engine import Tx
+from gitops_bot.store.statements import insert_or_ignore
+from gitops_bot.store.states import SeatState
+from gitops_bot.store.work_tables import capture_seats, captures, pull_requests
+
+ACTIVE: Final = (CaptureState.REQUESTED, CaptureState.APPROVED, CaptureState.SUBMITTED, CaptureState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A capture as stored; `version` fences every change. Times in milliseconds by the database's clock."""
+
+    id: str
+    trace_id: TraceId
+    environment: str
+    repository: str
+    state: CaptureState
+    ask: str | None
+    agent: str
+    run: str
+    requester: str
+    why: str
+    artefact: str | None
+    digest: str | None
+    knobs: Mapping[str, str] | None
+    error: str | None
+    attempt: int
+    successor: int
+    moved_heads: int
+    branch: str | None
+    pull_request: int | None
+    url: str | None
+    head: str | None
+    base: str | None
+    status_comment: int | None
+    created_at: int
+    updated_at: int
+    ready_at: int | None
+    version: int
+
+    @property
+    def regime(self) -> Regime:
+        """What is measured."""
+        return parse_trace_id(self.trace_id)
+
+    @property
+    def job(self) -> str:
+        """The name under which this attempt runs."""
+        return f"{self.id}-{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A loop's seat at a capture: which start of which loop waits for the one terminal signal."""
+
+    capture: str
+    run: str
+    loop: str
+    run_version: int
+    mode: str
+    state: SeatState
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestRow:
+    """A pull request that the bot opened for a capture's ask; head and base are as the bot pushed and saw them."""
+
+    repository: str
+    number: int
+    repository_id: int
+    capture: str
+    ask: str
+    branch: str
+    head: str
+    base: str
+    closed: bool
+
+
+_INSERT: Final = insert(captures)
+_GET: Final = select(captures).where(captures.c.id == bindparam("of"))
+_LOCK: Final = _GET.with_for_update()
+_ACTIVE: Final = (
+    select(captures)
+    .where(
+        captures.c.environment == bindparam("in_"),
+        captures.c.trace_id == bindparam("named"),
+        captures.c.state.in_([state.value for state in ACTIVE]),
+    )
+    .with_for_update()
+)
+_READY: Final = (
+    select(captures)
+    .where(
+        captures.c.environment == bindparam("in_"),
+        captures.c.trace_id == bindparam("named"),
+        captures.c.state.in_([CaptureState.READY.value, CaptureState.RESCOPED.value]),
+        captures.c.digest.is_not(None),
+    )
+    .order_by(captures.c.ready_at.desc())
+    .limit(1)
+)
+_OF_ASK: Final = select(captures).where(captures.c.ask == bindparam("of"))
+_PAGE: Final = (
+    select(captures).where(captures.c.id > bindparam("after")).order_by(captures.c.id).limit(bindparam("most"))
+)
+_SEAT: Final = insert_or_ignore(capture_seats, ("capture", "run", "run_version"))
+_SEATS: Final = select(capture_seats).where(capture_seats.c.capture == bindparam("of")).order_by(capture_seats.c.loop)
+_SEATS_OF_LOOP: Final = select(capture_seats).where(
+    capture_seats.c.loop == bindparam("of"), capture_seats.c.state == SeatState.WAITING.value
+)
+_LEAVE: Final = (
+    update(capture_seats)
+    .where(
+        capture_seats.c.capture == bindparam("of"),
+        capture_seats.c.run == bindparam("by"),
+        capture_seats.c.run_version == bindparam("at_version"),
+        capture_seats.c.state == SeatState.WAITING.value,
+    )
+    .values(state=bindparam("to"), ended_at=bindparam("at"))
+)
+_PULL: Final = insert_or_ignore(pull_requests, ("repository_id", "number"))
+_GET_PULL: Final = select(pull_requests).where(
+    pull_requests.c.repository_id == bindparam("in_"), pull_requests.c.number == bindparam("named")
+)
+_CLOSE_PULL: Final = (
+    update(pull_requests)
+    .where(pull_requests.c.repository_id == bindparam("in_"), pull_requests.c.number == bindparam("named"))
+    .values(closed_at=bindparam("at"))
+)
+_OPEN_PULLS: Final = select(pull_requests).where(
+    pull_requests.c.repository == bindparam("in_"), pull_requests.c.closed_at.is_(None)
+)
+
+
+def _capture(row: Any) -> Capture:
+    values = {name: getattr(row, name) for name in Capture.__dataclass_fields__}
+    return Capture(
+        **{
+            **values,
+            "trace_id": TraceId(row.trace_id),
+            "state": CaptureState(row.state),
+            "knobs": json.loads(row.knobs) if row.knobs else None,
+        }
+    )
+
+
+def add(tx: Tx, capture: Capture) -> None:
+    """Write a new capture; two active ones of one trace id in one environment collide on an index."""
+    values = {name: getattr(capture, name) for name in Capture.__dataclass_fields__}
+    tx.execute(_INSERT, {**values, "state": capture.state.value, "knobs": None})
+
+
+def get(tx: Tx, capture: str, *, lock: bool = False) -> Capture | None:
+    """Read a capture."""
+    row = tx.execute(_LOCK if lock else _GET, {"of": capture}).one_or_none()
+    return None if row is None else _capture(row)
+
+
+def active(tx: Tx, environment: str, trace_id: str) -> Capture | None:
+    """Find the capture of a trace id that is under way, and keep it from changing in this transaction."""
+    row = tx.execute(_ACTIVE, {"in_": environment, "named": trace_id}).one_or_none()
+    return None if row is None else _capture(row)
+
+
+def newest_ready(tx: Tx, environment: str, trace_id: str) -> Capture | None:
+    """Find the newest finished capture of a trace id. That its artefact still re-hashes is *not* checked."""
+    row = tx.execute(_READY, {"in_": environment, "named": trace_id}).one_or_none()
+    return None if row is None else _capture(row)
+
+
+def of_ask(tx: Tx, ask: str) -> Capture | None:
+    """Find the capture that an ask is about."""
+    row = tx.execute(_OF_ASK, {"of": ask}).one_or_none()
+    return None if row is None else _capture(row)
+
+
+def page(tx: Tx, after: str, limit: int) -> list[Capture]:
+    """Read captures in order of id after a cursor ('' for the first page)."""
+    return [_capture(row) for row in tx.execute(_PAGE, {"after": after, "most": limit})]
+
+
+def change(tx: Tx, capture: Capture, **values: Any) -> bool:
+    """Set columns of a capture as it was read; False when somebody changed it since.
+
+    `state` must come from the transition table of `broker/machine.py`.
+    """
+    if "knobs" in values and values["knobs"] is not None:
+        values["knobs"] = json.dumps(values["knobs"], sort_keys=True)
+    if "state" in values:
+        values["state"] = CaptureState(values["state"]).value
+    statement = (
+        update(captures)
+        .where(captures.c.id == capture.id, captures.c.version == capture.version)
+        .values(**values, version=capture.version + 1, updated_at=tx.now)
+    )
+    return tx.execute(statement).rowcount == 1
+
+
+def seat(tx: Tx, place: Seat) -> None:
+    """Give a loop a seat at a capture; twice is once."""
+    row = {
+        "capture": place.capture,
+        "run": place.run,
+        "loop": place.loop,
+        "run_version": place.run_version,
+        "mode": place.mode,
+        "state": place.state.value,
+        "joined_at": tx.now,
+    }
+    tx.execute(_SEAT[tx.dialect], row)
+
+
+def _seat(row: Any) -> Seat:
+    return Seat(row.capture, row.run, row.loop, row.run_version, row.mode, SeatState(row.state))
+
+
+def seats(tx: Tx, capture: str) -> list[Seat]:
+    """Read all seats of a capture, those that ended included."""
+    return [_seat(row) for row in tx.execute(_SEATS, {"of": capture})]
+
+
+def waiting_seats_of_loop(tx: Tx, loop: str) -> list[Seat]:
+    """Read where a loop still waits."""
+    return [_seat(row) for row in tx.execute(_SEATS_OF_LOOP, {"of": loop})]
+
+
+def leave(tx: Tx, place: Seat, state: SeatState) -> bool:
+    """End a waiting seat; False when it had ended (I10: one terminal signal)."""
+    values = {"of": place.capture, "by": place.run, "at_version": place.run_version, "to": state.value, "at": tx.now}
+    return tx.execute(_LEAVE, values).rowcount == 1
+
+
+def add_pull_request(tx: Tx, row: PullRequestRow) -> None:
+    """Remember a pull request of the bot's own."""
+    values = {name: getattr(row, name) for name in PullRequestRow.__dataclass_fields__ if name != "closed"}
+    tx.execute(_PULL[tx.dialect], {**values, "opened_at": tx.now})
+
+
+def _pull(row: Any) -> PullRequestRow:
+    return PullRequestRow(
+        row.repository,
+        row.number,
+        row.repository_id,
+        row.capture,
+        row.ask,
+        row.branch,
+        row.head,
+        row.base,
+        row.closed_at is not None,
+    )
+
+
+def pull_request(tx: Tx, repository_id: int, number: int) -> PullRequestRow | None:
+    """Find what the bot knows of a pull request; None when it is not the bot's."""
+    row = tx.execute(_GET_PULL, {"in_": repository_id, "named": number}).one_or_none()
+    return None if row is None else _pull(row)
+
+
+def open_pull_requests(tx: Tx, repository: str) -> list[PullRequestRow]:
+    """Read the bot's pull requests of a repository that it has not closed."""
+    return [_pull(row) for row in tx.execute(_OPEN_PULLS, {"in_": repository})]
+
+
+def close_pull_request(tx: Tx, repository_id: int, number: int) -> None:
+    """Remember that a pull request is closed."""
+    tx.execute(_CLOSE_PULL, {"in_": repository_id, "named": number, "at": tx.now})

@@ -1,0 +1,146 @@
+"""Effects that leave after commit: rows with a key, in lanes; a pending edit is overwritten by its replace key.
+
+The due row of a lane (duty `outbox`) is claimed as a whole, so a lane has one deliverer and keeps its order.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import and_, bindparam, select, update
+
+from gitops_bot.core.canonical import canonical
+from gitops_bot.store import due
+from gitops_bot.store.engine import Tx
+from gitops_bot.store.statements import insert_or_ignore
+from gitops_bot.store.states import EffectState
+from gitops_bot.store.work_tables import effects
+
+DUTY: Final = "outbox"
+
+_INSERT: Final = insert_or_ignore(effects, ("key",))
+_REPLACE: Final = (
+    update(effects)
+    .where(
+        effects.c.lane == bindparam("in_"),
+        effects.c.replace_key == bindparam("named"),
+        effects.c.state == EffectState.PENDING.value,
+    )
+    .values(payload=bindparam("new"), created_at=bindparam("at"))
+)
+_OPEN: Final = effects.c.state.in_([EffectState.PENDING.value, EffectState.ATTEMPTING.value])
+_NEXT: Final = select(effects).where(effects.c.lane == bindparam("in_"), _OPEN).order_by(effects.c.id).limit(1)
+_GET: Final = select(effects).where(effects.c.key == bindparam("named"))
+_ATTEMPT: Final = (
+    update(effects)
+    .where(effects.c.id == bindparam("of"), _OPEN)
+    .values(state=EffectState.ATTEMPTING.value, attempts=effects.c.attempts + 1, attempted_at=bindparam("at"))
+)
+_END: Final = (
+    update(effects)
+    .where(and_(effects.c.id == bindparam("of"), _OPEN))
+    .values(state=bindparam("to"), ended_at=bindparam("at"), result=bindparam("gave"), last_error=bindparam("error"))
+)
+_NOTE: Final = update(effects).where(effects.c.id == bindparam("of")).values(last_error=bindparam("error"))
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Something to do outside. `key` is the idempotency key; `reply` names the waiter that hears the result."""
+
+    key: str
+    lane: str
+    kind: str
+    payload: Mapping[str, Any]
+    replace_key: str | None = None
+    reply: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEffect:
+    """An effect as stored; `attempted_before` says that an earlier attempt may have reached the outside."""
+
+    id: int
+    key: str
+    lane: str
+    kind: str
+    payload: Mapping[str, Any]
+    reply: tuple[str, str] | None
+    state: EffectState
+    attempts: int
+    result: Mapping[str, Any] | None
+    last_error: str | None
+
+    @property
+    def attempted_before(self) -> bool:
+        """Whether somebody began to deliver it and nobody wrote down how that went."""
+        return self.state is EffectState.ATTEMPTING
+
+
+def _effect(row: Any) -> StoredEffect:
+    return StoredEffect(
+        row.id,
+        row.key,
+        row.lane,
+        row.kind,
+        json.loads(row.payload),
+        (row.reply_kind, row.reply_id) if row.reply_kind else None,
+        EffectState(row.state),
+        row.attempts,
+        json.loads(row.result) if row.result else None,
+        row.last_error,
+    )
+
+
+def enqueue(tx: Tx, effect: Effect) -> None:
+    """Put an effect into its lane; a known key changes nothing, a pending one with its replace key is overwritten."""
+    payload = canonical(dict(effect.payload)).decode("utf-8")
+    if effect.replace_key is not None:
+        values = {"in_": effect.lane, "named": effect.replace_key, "new": payload, "at": tx.now}
+        if tx.execute(_REPLACE, values).rowcount:
+            due.ensure(tx, DUTY, effect.lane)
+            return
+    kind, waiter = effect.reply or (None, None)
+    row = {
+        "key": effect.key,
+        "lane": effect.lane,
+        "replace_key": effect.replace_key,
+        "kind": effect.kind,
+        "payload": payload,
+        "reply_kind": kind,
+        "reply_id": waiter,
+        "state": EffectState.PENDING.value,
+        "created_at": tx.now,
+    }
+    tx.execute(_INSERT[tx.dialect], row)
+    due.ensure(tx, DUTY, effect.lane)
+
+
+def next_in_lane(tx: Tx, lane: str) -> StoredEffect | None:
+    """Read the oldest effect of a lane that is not done."""
+    row = tx.execute(_NEXT, {"in_": lane}).one_or_none()
+    return None if row is None else _effect(row)
+
+
+def get(tx: Tx, key: str) -> StoredEffect | None:
+    """Read an effect by its key."""
+    row = tx.execute(_GET, {"named": key}).one_or_none()
+    return None if row is None else _effect(row)
+
+
+def attempt(tx: Tx, effect: StoredEffect) -> bool:
+    """Write down that an attempt begins; commit before acting. False when it is done already."""
+    return tx.execute(_ATTEMPT, {"of": effect.id, "at": tx.now}).rowcount == 1
+
+
+def end(tx: Tx, effect: StoredEffect, state: EffectState, result: Mapping[str, Any], error: str | None = None) -> bool:
+    """Write down how an effect ended. False when it had ended."""
+    gave = canonical(dict(result)).decode("utf-8")
+    values = {"of": effect.id, "to": state.value, "at": tx.now, "gave": gave, "error": error}
+    return tx.execute(_END, values).rowcount == 1
+
+
+def note(tx: Tx, effect: StoredEffect, error: str) -> None:
+    """Keep the last error of an effect that is tried again."""
+    tx.execute(_NOTE, {"of": effect.id, "error": error[:500]})

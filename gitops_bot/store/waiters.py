@@ -1,0 +1,70 @@
+"""Waiters: what resumes when an ask ends. The ending transaction sets them due and stores why, nothing else."""
+
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, select, update
+
+from gitops_bot.store import due
+from gitops_bot.store.engine import Tx
+from gitops_bot.store.statements import insert_or_ignore
+from gitops_bot.store.states import WaiterKind
+from gitops_bot.store.work_tables import waiters
+
+_INSERT: Final = insert_or_ignore(waiters, ("ask", "kind", "id"))
+_OF_ASK: Final = select(waiters.c.kind, waiters.c.id).where(waiters.c.ask == bindparam("of"))
+_WAKE: Final = (
+    update(waiters).where(waiters.c.ask == bindparam("of")).values(due_at=bindparam("at"), cause=bindparam("why"))
+)
+_MOVE: Final = (
+    update(waiters).where(waiters.c.ask == bindparam("of")).values(ask=bindparam("to"), due_at=None, cause=None)
+)
+_REMOVE: Final = delete(waiters).where(
+    waiters.c.ask == bindparam("of"), waiters.c.kind == bindparam("what"), waiters.c.id == bindparam("who")
+)
+_COUNT: Final = select(func.count()).where(waiters.c.ask == bindparam("of"))
+_CAUSE: Final = select(waiters.c.due_at, waiters.c.cause).where(
+    waiters.c.ask == bindparam("of"), waiters.c.kind == bindparam("what"), waiters.c.id == bindparam("who")
+)
+
+
+def duty(kind: WaiterKind) -> str:
+    """Name the duty that goes on from a waiter of a kind."""
+    return f"wake.{kind.value}"
+
+
+def add(tx: Tx, ask: str, kind: WaiterKind, waiter: str) -> None:
+    """Let something wait for an ask; twice is once."""
+    tx.execute(_INSERT[tx.dialect], {"ask": ask, "kind": kind.value, "id": waiter})
+
+
+def of_ask(tx: Tx, ask: str) -> list[tuple[WaiterKind, str]]:
+    """Read who waits for an ask."""
+    return [(WaiterKind(row.kind), row.id) for row in tx.execute(_OF_ASK, {"of": ask})]
+
+
+def wake(tx: Tx, ask: str, cause: str) -> list[tuple[WaiterKind, str]]:
+    """Set every waiter of an ask due, with the cause; give them."""
+    woken = of_ask(tx, ask)
+    if woken:
+        tx.execute(_WAKE, {"of": ask, "at": tx.now, "why": cause})
+        for kind, waiter in woken:
+            due.set_due(tx, duty(kind), waiter, tx.now)
+    return woken
+
+
+def move(tx: Tx, ask: str, successor: str) -> None:
+    """Let the waiters of a superseded ask wait for its successor."""
+    tx.execute(_MOVE, {"of": ask, "to": successor})
+
+
+def remove(tx: Tx, ask: str, kind: WaiterKind, waiter: str) -> int:
+    """Take a waiter away; give how many are left."""
+    tx.execute(_REMOVE, {"of": ask, "what": kind.value, "who": waiter})
+    left: int = tx.execute(_COUNT, {"of": ask}).scalar_one()
+    return left
+
+
+def cause(tx: Tx, ask: str, kind: WaiterKind, waiter: str) -> str | None:
+    """Read why a waiter was woken; None when it was not."""
+    row = tx.execute(_CAUSE, {"of": ask, "what": kind.value, "who": waiter}).one_or_none()
+    return None if row is None or row.due_at is None else row.cause
