@@ -6,7 +6,6 @@ measured by counting or by a ratio.
 """
 
 import os
-from importlib.util import find_spec
 
 from hypothesis import HealthCheck, settings
 
@@ -15,5 +14,4 @@ settings.register_profile("full", max_examples=300, deadline=None)
 settings.register_profile("long", max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-if find_spec("tests.store_fixtures") is not None:
-    pytest_plugins = ["tests.store_fixtures"]
+pytest_plugins = ["tests.store_fixtures"]

@@ -14,7 +14,9 @@ import click
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"(?:^|[\s`(])((?:\.venv/bin/)?gitops-bot\s[^`\n]*)", re.MULTILINE)
+SPAN = re.compile(r"`([^`]+)`")
+INDENTED = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
+COMMAND = re.compile(r"^\s*(?:\$ )?((?:\.venv/bin/)?gitops-bot\s.*)$", re.MULTILINE)
 SHELL_END = {"|", ">", ">>", "<", "&&", "||", ";", "&", "#", "2>&1"}
 # Commands of later releases may be named in this section and nowhere else.
 PLANNED = re.compile(r"^## Planned\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -47,7 +49,11 @@ def broken_links(path: Path) -> Iterator[str]:
 
 def shown_commands(text: str) -> Iterator[list[str]]:
     """Give the arguments of each `gitops-bot` command that a document shows."""
-    for shown in COMMAND.findall(PLANNED.sub("", text)):
+    text = PLANNED.sub("", text)
+    prose = FENCE.sub("", text)
+    spans = [" ".join(span.split()) for span in SPAN.findall(prose)]
+    code = "\n".join([*(fence[0] for fence in FENCE.finditer(text)), *INDENTED.findall(prose), *spans])
+    for shown in COMMAND.findall(code):
         try:
             words = shlex.split(shown.rstrip("\\"), comments=True)[1:]
         except ValueError:
