@@ -16,7 +16,7 @@ LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
 INDENTED = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
-COMMAND = re.compile(r"^\s*(?:\$ )?((?:\.venv/bin/)?gitops-bot\s.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^\s*(?:\$ )?((?:\.venv/bin/)?gitops-bot[ \t].*)$", re.MULTILINE)
 SHELL_END = {"|", ">", ">>", "<", "&&", "||", ";", "&", "#", "2>&1"}
 # Commands of later releases may be named in this section and nowhere else.
 PLANNED = re.compile(r"^## Planned\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)

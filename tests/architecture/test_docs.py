@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import click
-import docs
 import pytest
+
+import docs
 
 
 @click.group()
@@ -32,6 +33,7 @@ def explain(trace_id: str) -> None:
         ("`gitops-bot comment explain --tracer X`", "--tracer"),
         ("`gitops-bot coment`", "coment"),
         ("```\ngitops-bot comment explian\n```", "explian"),
+        ("The command is `gitops-bot`; `make` prints the rest.", None),
         ("## Planned\n\n`gitops-bot later`\n", None),
         ("## Planned\n\n`gitops-bot later`\n\n## Now\n\n`gitops-bot later`\n", "later"),
         ("gitops-bot is a program, and `gitops-bot` its name", None),
