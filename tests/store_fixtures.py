@@ -156,6 +156,8 @@ class Cluster:
         self.clones += 1
         name = f"t_{self.name}_{self.clones}"
         self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self.template}" OWNER "{self.owner}"')
+        # A clone does not take over the rights on the database itself.
+        self.execute(f'REVOKE CREATE, TEMPORARY ON DATABASE "{name}" FROM PUBLIC')
         logins = {role: self.url(name, self.login(role)) for role in SERVICE_ROLES}
         return FreshDatabase("postgresql", self.url(name, self.owner), logins)
 

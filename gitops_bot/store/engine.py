@@ -95,7 +95,8 @@ class Database:
                     connect_args={"application_name": f"gitops-bot {role.value}", "connect_timeout": 10},
                 )
                 event.listen(engine, "connect", _fix_search_path)
-                roles.check_login(engine, role)
+                with _disposed_on_failure(engine):
+                    roles.check_login(engine, role)
                 return cls(engine, role, None)
             case other:
                 raise ConfigError(f"unknown kind of database: {other}", fix="use sqlite:///PATH or postgresql://…")
@@ -122,10 +123,11 @@ class Database:
             connect_args={"timeout": 30.0, "cached_statements": _CACHED_STATEMENTS},
         )
         _prepare_sqlite(engine, role, library.journal)
-        try:
-            engine.connect().close()
-        except DBAPIError as error:
-            raise ConfigError(f"{path} cannot be opened: {error.orig}", fix="gitops-bot db check") from error
+        with _disposed_on_failure(engine):
+            try:
+                engine.connect().close()
+            except DBAPIError as error:
+                raise ConfigError(f"{path} cannot be opened: {error.orig}", fix="gitops-bot db check") from error
         return cls(engine, role, path)
 
     @contextmanager
@@ -189,6 +191,14 @@ def _outside_failed(error: DBAPIError, dialect: str) -> bool:
         # "no such table" and a syntax error come as OperationalError too; a value of a wrong type as InterfaceError.
         return isinstance(error, OperationalError) and getattr(error.orig, "sqlite_errorcode", 0) != _SQLITE_ERROR
     return isinstance(error, OperationalError | InterfaceError)
+
+
+@contextmanager
+def _disposed_on_failure(engine: Engine) -> Iterator[None]:
+    with ExitStack() as stack:
+        stack.callback(engine.dispose)
+        yield
+        stack.pop_all()
 
 
 def _fix_search_path(connection: Any, _record: Any) -> None:

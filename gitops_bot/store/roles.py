@@ -215,9 +215,9 @@ def grants() -> list[str]:
     """Give the statements by which the owner makes the group roles and hands them exactly their rights."""
     statements = [
         "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-        "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC",
         # Everybody may make temporary tables, unless told otherwise.
-        "DO $$ BEGIN EXECUTE format('REVOKE CREATE, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$",
+        "DO $$ BEGIN EXECUTE 'REVOKE CREATE, TEMPORARY ON DATABASE ' || quote_ident(current_database()) "
+        "|| ' FROM PUBLIC'; END $$",
     ]
     for role, rights in RIGHTS.items():
         name = group(role)
@@ -254,7 +254,7 @@ _LOGIN: Final = text(
            OR has_schema_privilege('public', 'CREATE'),
            (SELECT array_agg(r.rolname::text ORDER BY 1) FROM pg_roles r
              WHERE r.rolname <> current_user AND pg_has_role(current_user, r.oid, 'MEMBER')),
-           EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace
+           EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
                    AND (pg_has_role(current_user, c.relowner, 'MEMBER')
                         OR EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee IN (0, me.oid))))
            OR EXISTS (SELECT FROM pg_attribute t JOIN pg_class c ON c.oid = t.attrelid, aclexplode(t.attacl) a

@@ -2,23 +2,26 @@
 
 The broker compares at open (and, with the signed channel, before each mint and spend), so that a trigger or view that
 somebody planted is found before it can fire. On SQLite the digest of each revision is a constant; on PostgreSQL, whose
-text of definitions may differ between major versions, the owner's upgrade writes it into `meta`, which no service's
-role may change there.
+text of definitions may differ between major versions, the owner's upgrade writes it into `schema_state`, which no
+service's role may change.
 """
 
 import hashlib
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, delete, insert, inspect, select, text
 
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.store import signed_tables, tables, work_tables
+from gitops_bot.store.sqlite import turn
 from gitops_bot.store.tables import metadata as metadata
+from gitops_bot.store.tables import schema_state
 
 TABLES: Final = (tables, signed_tables, work_tables)
 
-SQLITE_DIGESTS: Final = {"0001": "306bae279ade4089e577af300a2b1c4d55fd5d1848c4cfaca439f3dabf59b2e1"}
+SQLITE_DIGESTS: Final = {"0001": "21360d71ac356aa26de2e5501bd659c1e1f26dcbdb18bf5fa74bc2c5595e7074"}
 """Digest of the schema at each revision, as `digest` gives it; a test rebuilds it from the migrations."""
 
 HEAD: Final = "0001"
@@ -26,43 +29,69 @@ HEAD: Final = "0001"
 APPEND_ONLY: Final = ("ledger", "ledger_seals", "votes", "verdicts", "revocations", "signed_votes", "policy_bundles")
 """Tables whose rows nobody changes or removes, the owner included, while the triggers stand."""
 
+_REVISION: Final = text("SELECT version_num FROM alembic_version")
+_STORED: Final = select(schema_state.c.digest)
 _SQLITE_SCHEMA: Final = text(
-    "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-    "AND tbl_name <> 'alembic_version' ORDER BY type, name"
+    "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE NOT (type IN ('table', 'index') "
+    "AND (tbl_name = 'alembic_version' OR tbl_name IN ('sqlite_stat1', 'sqlite_stat4')))"
 )
+# The catalogues themselves: the views of information_schema show each login only what it may use.
 _POSTGRESQL_SCHEMA: Final = text(
     """
-    SELECT 'column', table_name || '.' || column_name, data_type || ' ' || is_nullable || ' '
-           || coalesce(column_default, '') FROM information_schema.columns WHERE table_schema = 'public'
+    SELECT 'column', c.relname || '.' || a.attname,
+           format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull::text || a.attidentity::text
+           || a.attgenerated::text || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), '')
+      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+     WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+       AND a.attnum > 0 AND NOT a.attisdropped
     UNION ALL
-    SELECT 'constraint', conrelid::regclass::text || '.' || conname, pg_get_constraintdef(oid)
-      FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND conrelid <> 0
+    SELECT 'constraint', c.relname || '.' || k.conname, pg_get_constraintdef(k.oid)
+      FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid WHERE k.connamespace = 'public'::regnamespace
     UNION ALL
     SELECT 'index', indexname::text, indexdef FROM pg_indexes WHERE schemaname = 'public'
     UNION ALL
-    SELECT 'trigger', tgrelid::regclass::text || '.' || tgname, pg_get_triggerdef(t.oid) || tgenabled::text
+    SELECT 'trigger', c.relname || '.' || t.tgname, pg_get_triggerdef(t.oid) || t.tgenabled::text
       FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-     WHERE c.relnamespace = 'public'::regnamespace AND NOT tgisinternal
+     WHERE c.relnamespace = 'public'::regnamespace AND NOT t.tgisinternal
     UNION ALL
-    SELECT 'function', p.oid::regprocedure::text, pg_get_functiondef(p.oid)
+    SELECT 'function', p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+           CASE WHEN p.prokind IN ('f', 'p') THEN pg_get_functiondef(p.oid) ELSE p.prokind::text END
       FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace
     UNION ALL
-    SELECT 'relation', c.relname::text, c.relkind::text FROM pg_class c
+    SELECT 'relation', c.relname::text, c.relkind::text || c.relpersistence::text || c.relrowsecurity::text
+           || coalesce(pg_get_viewdef(CASE WHEN c.relkind IN ('v', 'm') THEN c.oid END), '')
+      FROM pg_class c
      WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
     UNION ALL
     SELECT 'rule', tablename || '.' || rulename, definition FROM pg_rules WHERE schemaname = 'public'
-    ORDER BY 1, 2, 3
+    UNION ALL
+    SELECT 'policy', c.relname || '.' || p.polname, p.polcmd::text || coalesce(pg_get_expr(p.polqual, p.polrelid), '')
+           || coalesce(pg_get_expr(p.polwithcheck, p.polrelid), '')
+      FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = 'public'::regnamespace
+    UNION ALL
+    SELECT 'right', c.relname || '.' || g.rolname, a.privilege_type
+      FROM pg_class c, aclexplode(c.relacl) a JOIN pg_roles g ON g.oid = a.grantee
+     WHERE c.relnamespace = 'public'::regnamespace AND g.rolname LIKE 'gitops\\_bot\\_%'
+    UNION ALL
+    SELECT 'right', c.relname || '.' || t.attname || '.' || g.rolname, a.privilege_type
+      FROM pg_attribute t JOIN pg_class c ON c.oid = t.attrelid, aclexplode(t.attacl) a
+      JOIN pg_roles g ON g.oid = a.grantee
+     WHERE c.relnamespace = 'public'::regnamespace AND g.rolname LIKE 'gitops\\_bot\\_%'
     """
 )
 
 
 def digest(connection: Connection) -> str:
-    """Hash everything that the schema holds: tables, columns, constraints, indexes, triggers, views, functions."""
+    """Hash everything that the schema holds: tables, columns, constraints, indexes, triggers, views, functions, rights.
+
+    It is the same for each role and does not depend on the layout of a definition or on a collation.
+    """
     rows = connection.execute(_SQLITE_SCHEMA if connection.dialect.name == "sqlite" else _POSTGRESQL_SCHEMA).all()
     hasher = hashlib.sha256()
-    for row in rows:
+    for row in sorted(tuple(" ".join(str(value).split()) for value in row) for row in rows):
         for value in row:
-            hasher.update(str(value).encode("utf-8") + b"\x00")
+            hasher.update(value.encode("utf-8") + b"\x00")
     return hasher.hexdigest()
 
 
@@ -70,56 +99,98 @@ def _alembic(connection: Connection) -> Any:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    # The percent sign is ConfigParser's.
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
 
 
-def upgrade(engine: Engine, revision: str = "head") -> str:
+def upgrade(engine: Engine, revision: str = "head", *, accept_changed: bool = False) -> str:
     """Bring the schema to a revision, under the owner's rights, in one transaction; give the digest that resulted.
 
+    A schema that another hand changed is not built upon, so that running this never blesses what was planted; with
+    `accept_changed` it is (on PostgreSQL, where a new major version may word definitions otherwise).
+
     Raises:
+        ConfigError: the schema is not what the migrations made, or of a revision that this version does not know.
         Unavailable: the database refuses or cannot be reached.
     """
     from alembic import command
+    from alembic.util import CommandError
     from sqlalchemy.exc import OperationalError
 
     from gitops_bot.store.roles import grants
 
     try:
-        with engine.begin() as connection:
+        with _turn(engine), engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('gitops-bot schema'))"))
+            if not accept_changed:
+                _unchanged(connection)
             command.upgrade(_alembic(connection), revision)
             if connection.dialect.name == "postgresql":
                 for statement in grants():
                     connection.exec_driver_sql(statement)
             found = digest(connection)
-            connection.execute(text("DELETE FROM meta WHERE key = 'schema_digest'"))
-            connection.execute(text("INSERT INTO meta (key, value) VALUES ('schema_digest', :found)"), {"found": found})
+            connection.execute(delete(schema_state))
+            connection.execute(insert(schema_state).values(id=1, digest=found))
             return found
+    except CommandError as error:
+        raise ConfigError(f"no way to revision {revision}: {error}", fix="install the version that made it") from error
     except OperationalError as error:
         raise Unavailable(f"database: {error.orig}") from error
 
 
+def _turn(engine: Engine) -> AbstractContextManager[None]:
+    return turn(Path(engine.url.database or "")) if engine.dialect.name == "sqlite" else nullcontext()
+
+
+def revision(connection: Connection) -> str | None:
+    """Give the revision of the schema; None for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(_REVISION).scalar_one_or_none()
+    return found
+
+
+def _unchanged(connection: Connection) -> None:
+    at = revision(connection)
+    if at is not None and digest(connection) != _expected(connection, at):
+        raise _changed()
+
+
+def _expected(connection: Connection, at: str) -> str | None:
+    if connection.dialect.name == "sqlite":
+        return SQLITE_DIGESTS.get(at)
+    found: str | None = connection.execute(_STORED).scalar_one_or_none()
+    return found
+
+
+def _changed() -> ConfigError:
+    return ConfigError(
+        "the schema is not what the migrations made: something was added, changed or removed by another hand",
+        fix="look at it with `gitops-bot db check`, then restore a backup",
+    )
+
+
 def check(engine: Engine) -> None:
-    """Compare the schema with what the migrations make.
+    """Compare the schema with what the migrations make, in any role.
 
     Raises:
         ConfigError: the database is empty, older, newer or changed by another hand.
+        Unavailable: it cannot be reached, or did not answer.
     """
-    from sqlalchemy.exc import DatabaseError
+    from sqlalchemy.exc import DatabaseError, OperationalError
 
     try:
-        with engine.connect() as connection:
-            revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
-            found = digest(connection)
-            stored = connection.execute(text("SELECT value FROM meta WHERE key = 'schema_digest'")).scalar_one_or_none()
+        with engine.connect().execution_options(gitops_bot_write=False) as connection:
+            at = connection.execute(_REVISION).scalar_one_or_none()
+            found, expected = digest(connection), _expected(connection, at or "")
     except DatabaseError as error:
+        if isinstance(error, OperationalError) and getattr(error.orig, "sqlite_errorcode", 0) != 1:
+            raise Unavailable(f"database: {type(error.orig).__name__}") from error
         raise ConfigError("the database has no schema yet, or is none of ours", fix="gitops-bot db upgrade") from error
-    if revision != HEAD:
-        raise ConfigError(f"the schema is at {revision}, this version needs {HEAD}", fix="gitops-bot db upgrade")
-    expected = SQLITE_DIGESTS[HEAD] if engine.dialect.name == "sqlite" else stored
+    if at != HEAD:
+        raise ConfigError(f"the schema is at {at}, this version needs {HEAD}", fix="gitops-bot db upgrade")
     if found != expected:
-        raise ConfigError(
-            "the schema is not what the migrations made: something was added, changed or removed by another hand",
-            fix="compare it with `gitops-bot db check`, then restore a backup",
-        )
+        raise _changed()

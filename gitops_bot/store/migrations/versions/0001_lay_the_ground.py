@@ -157,6 +157,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("digest", name=op.f("pk_policy_bundles")),
     )
     op.create_table(
+        "schema_state",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f("ck_schema_state_one_row")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_schema_state")),
+    )
+    op.create_table(
         "sessions",
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("principal", sa.Text(), nullable=False),
