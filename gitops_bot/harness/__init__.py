@@ -1,0 +1,1 @@
+"""Bodies of agents: how a program that thinks is run."""
