@@ -1,0 +1,257 @@
+"""GitHub, as `ports.Forge` over PyGithub: each method is one fact read or one thing written, and keeps nothing decided.
+
+What is read comes back as values of `core.readings`; what failed is `Unavailable`, and the caller's duty retries it. A
+write is sent once: after an unclear answer the caller looks with `find_pull_request` or `find_comment`. Publishing,
+committing, opening and marking ready first look whether that was done already, so a repetition changes nothing.
+"""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from gitops_bot.core.errors import Unavailable
+from gitops_bot.core.readings import Comment, CommentHint, CommentPage, Permission, PullRequest, Reaction, Repository
+from gitops_bot.forge import answers
+from gitops_bot.forge.answers import member
+from gitops_bot.forge.transport import Answer, Transport
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ABSENT: Final = (404, 410)
+_MAX_PAGES: Final = 100
+_PER_PAGE: Final = 100
+
+
+class GitHubForge:
+    """GitHub under one token. `account_id` is the bot's own id, for a token that cannot ask (an installation's)."""
+
+    def __init__(self, api_url: str, token: str, account_id: int | None = None) -> None:
+        self._wire = Transport(api_url, token)
+        self._self_id = account_id
+        self._repository_ids: dict[str, int] = {}
+
+    def disconnect(self) -> None:
+        """Close the connections that are kept open."""
+        self._wire.close()
+
+    def self_id(self) -> int:
+        """Read the bot's own numeric account id, once."""
+        if self._self_id is None:
+            self._self_id = int(member(self._wire.send("GET", "/user").data, "id", "integer"))
+        return self._self_id
+
+    def repository(self, repository: str) -> Repository:
+        """Look a repository up."""
+        found = answers.repository(self._wire.send("GET", _path(repository)).data)
+        self._repository_ids[repository] = found.id
+        return found
+
+    def comments_since(self, repository: str, since: int, etag: str | None) -> CommentPage:
+        """List comments updated at or after `since` (milliseconds), oldest first.
+
+        The ETag is sent for the first page and given back only where that was the only one: comments are appended at
+        the end, so an unchanged first page says nothing about a second one. The next page begins at the last time that
+        was seen, not at a count: while pages are read an edited comment leaves its place and shifts the others. After
+        `_MAX_PAGES` the listing ends early; its `newest` is where to go on.
+        """
+        repository_id = self._repository_ids.get(repository) or self.repository(repository).id
+        found: dict[tuple[int, int], CommentHint] = {}
+        start, page, kept = since - since % 1000, 1, None
+        for turn in range(_MAX_PAGES):
+            headers = {"If-None-Match": etag} if etag and turn == 0 else {}
+            answer = self._comments(repository, start, page, headers)
+            if answer.status == 304:
+                return CommentPage((), unchanged=True, etag=etag, newest=None)
+            hints = [answers.hint(row, repository_id) for row in answers.rows(answer.data)]
+            found.update({(hint.comment_id, hint.updated_at): hint for hint in hints})
+            if not hints or not _has_next(answer):
+                kept = answer.headers.get("etag") if turn == 0 else None
+                break
+            last = hints[-1].updated_at
+            start, page = (last, 1) if last > start else (start, page + 1)
+        ordered = tuple(sorted(found.values(), key=lambda hint: (hint.updated_at, hint.comment_id)))
+        return CommentPage(ordered, unchanged=False, etag=kept, newest=ordered[-1].updated_at if ordered else None)
+
+    def _comments(self, repository: str, since: int, page: int, headers: Mapping[str, str]) -> Answer:
+        moment = (_EPOCH + timedelta(milliseconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        query: dict[str, str | int] = {"sort": "updated", "direction": "asc", "since": moment}
+        query |= {"per_page": _PER_PAGE, "page": page}
+        return self._wire.send("GET", _path(repository, "issues/comments"), query=query, headers=headers, also=(304,))
+
+    def comment(self, repository: str, comment_id: int) -> Comment | None:
+        """Read one comment fresh; None when it is gone.
+
+        The text is read first and its edit state after it, so that a text that changed in between is seen as edited.
+        """
+        answer = self._wire.send("GET", _path(repository, f"issues/comments/{comment_id:d}"), also=_ABSENT)
+        if answer.status in _ABSENT:
+            return None
+        data = self._wire.graphql(answers.COMMENT_QUERY, {"id": member(answer.data, "node_id", "string")})
+        if data is None or data.get("node") is None:
+            return None
+        return answers.comment(answer.data, data["node"])
+
+    def pull_request(self, repository: str, number: int) -> PullRequest | None:
+        """Read one pull request fresh; None when there is none."""
+        answer = self._wire.send("GET", _path(repository, f"pulls/{number:d}"), also=_ABSENT)
+        return None if answer.status in _ABSENT else answers.pull_request(answer.data)
+
+    def permission(self, repository: str, login: str, account_id: int) -> Permission:
+        """Read what an account may do; an answer about another account, or none, is `Permission.NONE`."""
+        path = _path(repository, f"collaborators/{quote(login, safe='')}/permission")
+        answer = self._wire.send("GET", path, also=_ABSENT)
+        return Permission.NONE if answer.status in _ABSENT else answers.permission(answer.data, account_id)
+
+    def find_pull_request(self, repository: str, head_ref: str) -> PullRequest | None:
+        """Find the bot's own newest pull request from a branch of the same repository, open or closed."""
+        owner = repository.partition("/")[0]
+        query = {"head": f"{owner}:{head_ref}", "state": "all", "sort": "created", "direction": "desc"}
+        own = self.self_id()
+        mine = [
+            answers.pull_request(row)
+            for row in self._pages(_path(repository, "pulls"), query)
+            if answers.is_from_own_repository(row)
+        ]
+        fitting = (pull for pull in mine if pull.author_id == own and pull.head_ref == head_ref)
+        return max(fitting, key=lambda pull: pull.number, default=None)
+
+    def publish_branch(self, repository: str, branch: str, files: Mapping[str, bytes], message: str) -> str:
+        """Create a branch from the default branch with files added in one commit; give the head's full id.
+
+        A branch that exists is taken as published only if its one own commit has exactly these files over a commit of
+        the default branch.
+        """
+        default = self.repository(repository).default_branch
+        base = self._tip(repository, default)
+        if base is None:
+            raise Unavailable(f"{repository} has no commit on its default branch")
+        present = self._tip(repository, branch)
+        if present is None:
+            head = self._commit(repository, base, files, message) or base
+            reference = {"ref": f"refs/heads/{branch}", "sha": head}
+            created = self._wire.send("POST", _path(repository, "git/refs"), body=reference, also=(422,))
+            if created.status != 422:
+                return head
+            present = self._tip(repository, branch)
+            if present is None:
+                raise Unavailable(f"POST git/refs: 422 for a branch that does not exist ({branch})")
+        if not self._was_published(repository, base, present, files):
+            raise Unavailable(f"the branch {branch} exists with another content")
+        return present
+
+    def _was_published(self, repository: str, base: str, head: str, files: Mapping[str, bytes]) -> bool:
+        commit = self._wire.send("GET", _path(repository, f"git/commits/{head}")).data
+        parents = [str(member(parent, "sha", "string")) for parent in member(commit, "parents", "list")]
+        if len(parents) != 1:
+            return False
+        if parents[0] != base:
+            # The default branch may have moved on since; then the parent is one of its earlier commits.
+            path = _path(repository, f"compare/{parents[0]}...{base}")
+            if member(self._wire.send("GET", path).data, "status", "string") != "ahead":
+                return False
+        _, expected = self._tree(repository, parents[0], files)
+        return expected == str(member(commit, "tree.sha", "string"))
+
+    def commit_file(self, repository: str, branch: str, path: str, content: bytes, message: str) -> str:
+        """Add or replace one file on a branch; give the new head. The same content again changes nothing."""
+        head = self._tip(repository, branch)
+        if head is None:
+            raise Unavailable(f"there is no branch {branch}")
+        new = self._commit(repository, head, {path: content}, message)
+        if new is None:
+            return head
+        where = _path(repository, f"git/refs/heads/{quote(branch)}")
+        self._wire.send("PATCH", where, body={"sha": new, "force": False})
+        return new
+
+    def _tip(self, repository: str, branch: str) -> str | None:
+        answer = self._wire.send("GET", _path(repository, f"git/ref/heads/{quote(branch)}"), also=_ABSENT)
+        return None if answer.status in _ABSENT else str(member(answer.data, "object.sha", "string"))
+
+    def _commit(self, repository: str, parent: str, files: Mapping[str, bytes], message: str) -> str | None:
+        """Make a commit that no branch has yet; None where the parent has exactly these files already."""
+        before, after = self._tree(repository, parent, files)
+        if before == after:
+            return None
+        body = {"message": message, "tree": after, "parents": [parent]}
+        return str(member(self._wire.send("POST", _path(repository, "git/commits"), body=body).data, "sha", "string"))
+
+    def _tree(self, repository: str, commit: str, files: Mapping[str, bytes]) -> tuple[str, str]:
+        """Give the id of a commit's tree, and of that tree with files put over it."""
+        before = str(
+            member(self._wire.send("GET", _path(repository, f"git/commits/{commit}")).data, "tree.sha", "string")
+        )
+        entries = []
+        for path, content in files.items():
+            blob = {"content": base64.b64encode(content).decode("ascii"), "encoding": "base64"}
+            sha = member(self._wire.send("POST", _path(repository, "git/blobs"), body=blob).data, "sha", "string")
+            entries.append({"path": path, "mode": "100644", "type": "blob", "sha": sha})
+        tree = self._wire.send("POST", _path(repository, "git/trees"), body={"base_tree": before, "tree": entries}).data
+        return before, str(member(tree, "sha", "string"))
+
+    def open_draft(self, repository: str, branch: str, title: str, body: str) -> PullRequest:
+        """Open a draft pull request from a branch against the default branch; an open one of the bot's is reused."""
+        present = self.find_pull_request(repository, branch)
+        if present is not None and present.state == "open":
+            return present
+        base = self.repository(repository).default_branch
+        document = {"title": title, "body": body, "head": branch, "base": base, "draft": True}
+        return answers.pull_request(self._wire.send("POST", _path(repository, "pulls"), body=document).data)
+
+    def find_comment(self, repository: str, number: int, marker: str) -> int | None:
+        """Find the bot's own comment that holds a marker; its id. A person's comment with that text is not it."""
+        own = self.self_id()
+        for row in self._pages(_path(repository, f"issues/{number:d}/comments"), {}):
+            author, text = row.get("user"), row.get("body")
+            if isinstance(author, dict) and author.get("id") == own and isinstance(text, str) and marker in text:
+                return int(member(row, "id", "integer"))
+        return None
+
+    def create_comment(self, repository: str, number: int, body: str) -> int:
+        """Write a comment, sent once; its id."""
+        path = _path(repository, f"issues/{number:d}/comments")
+        return int(member(self._wire.send("POST", path, body={"body": body}).data, "id", "integer"))
+
+    def edit_comment(self, repository: str, comment_id: int, body: str) -> None:
+        """Replace the text of the bot's own comment."""
+        self._wire.send("PATCH", _path(repository, f"issues/comments/{comment_id:d}"), body={"body": body})
+
+    def react(self, repository: str, comment_id: int, reaction: Reaction) -> None:
+        """Leave a reaction; GitHub answers 200 instead of 201 where it is there already."""
+        path = _path(repository, f"issues/comments/{comment_id:d}/reactions")
+        self._wire.send("POST", path, body={"content": reaction.value})
+
+    def mark_ready(self, repository: str, number: int) -> None:
+        """Take a pull request out of draft; one that is ready stays so."""
+        pull = self.pull_request(repository, number)
+        if pull is None:
+            raise Unavailable(f"there is no pull request {number}")
+        if pull.draft and self._wire.graphql(answers.READY_MUTATION, {"id": pull.node_id}) is None:
+            raise Unavailable(f"there is no pull request {number} to mark ready")
+
+    def close(self, repository: str, number: int) -> None:
+        """Close a pull request unmerged."""
+        self._wire.send("PATCH", _path(repository, f"pulls/{number:d}"), body={"state": "closed"})
+
+    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """Read a listing to its end, page by page."""
+        for page in range(1, _MAX_PAGES + 1):
+            answer = self._wire.send("GET", path, query={**query, "per_page": _PER_PAGE, "page": page})
+            yield from (row for row in answers.rows(answer.data) if isinstance(row, dict))
+            if not _has_next(answer):
+                return
+        raise Unavailable(f"GET {path}: more than {_MAX_PAGES} pages")  # not found is not the same as not looked at
+
+
+def _has_next(answer: Answer) -> bool:
+    return 'rel="next"' in answer.headers.get("link", "")
+
+
+def _path(repository: str, rest: str = "") -> str:
+    """Address something of a repository; a name that could leave its place in the path is our own bug."""
+    if _NAME.fullmatch(repository) is None or ".." in repository:
+        raise ValueError("a repository is named owner/name")
+    return f"/repos/{repository}" + (f"/{rest}" if rest else "")
