@@ -1,0 +1,41 @@
+"""Run a forge as its own process: `python -m gitops_bot.sandbox --root DIR --port N --seed FILE.json`.
+
+Writes one JSON line `{"url": …}` to standard output when it answers, and ends cleanly on SIGTERM or SIGINT.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from gitops_bot.core.errors import ConfigError
+from gitops_bot.sandbox.http import Sandbox
+from gitops_bot.sandbox.seed import plant
+
+
+def main(argv: list[str]) -> int:
+    """Serve until told to end; the exit status (2: the set-up does not fit)."""
+    parser = argparse.ArgumentParser(prog="python -m gitops_bot.sandbox", description="A local GitHub for the demo.")
+    parser.add_argument("--root", type=Path, required=True, help="folder for the git repositories")
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
+    parser.add_argument("--seed", type=Path, required=True, help="JSON file with accounts, repositories and grants")
+    given = parser.parse_args(argv)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with Sandbox.start(given.root, given.port) as sandbox:
+        try:
+            plant(sandbox, given.seed)
+        except ConfigError as error:
+            sys.stderr.write(f"{error}\n")
+            return 2
+        sys.stdout.write(json.dumps({"url": sandbox.url}) + "\n")
+        sys.stdout.flush()
+        ended.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

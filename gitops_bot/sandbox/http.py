@@ -1,0 +1,138 @@
+"""The forge listening on the loopback address: Flask on waitress in threads of this process. `Sandbox` is the door.
+
+When `start` returns, requests are answered; when `close` returns, the port is free and no thread is left.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from gitops_bot.sandbox.control import Control
+from gitops_bot.sandbox.dispatch import Request, dispatch
+from gitops_bot.sandbox.skin import Route
+from gitops_bot.sandbox.world import World
+
+if TYPE_CHECKING:
+    from flask import Flask
+    from flask.typing import ResponseReturnValue
+
+REQUEST_LIMIT: Final = 8 * 1024 * 1024
+"""Bytes of one request; a file of the largest size in base64 fits."""
+
+
+class Sandbox(Control):
+    """A local GitHub. `url` is the API's base address; clients of the API and people's browsers both use it."""
+
+    def __init__(self, root: Path, clock: Callable[[], float]) -> None:
+        super().__init__(root, clock)
+        self._server: Any = None
+        self._sockets: dict[int, Any] = {}
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def start(cls, root: Path, port: int = 0, *, clock: Callable[[], float] | None = None) -> "Sandbox":
+        """Start a forge that keeps its git repositories under `root`; port 0 takes a free one.
+
+        `clock` gives seconds since the epoch; the forge is the outside, so by default it has a clock of its own.
+        """
+        # Flask and waitress take a while to import; whoever only imports this module does not pay.
+        from waitress.server import create_server  # type: ignore[import-untyped] # waitress ships no types
+
+        own = time.time  # noqa: TID251 # the outside's clock, not ours: no decision of the product reads it
+        sandbox = cls(root, clock or own)
+        root.mkdir(parents=True, exist_ok=True)
+        sandbox._server = create_server(
+            application(sandbox.world),
+            map=sandbox._sockets,
+            host="127.0.0.1",
+            port=port,
+            threads=8,
+            max_request_body_size=REQUEST_LIMIT,
+            ident="GitHub.com",
+        )
+        sandbox.world.url = f"http://127.0.0.1:{sandbox._server.effective_port}"
+        sandbox._thread = threading.Thread(target=sandbox._server.run, name="sandbox", daemon=True)
+        sandbox._thread.start()
+        return sandbox
+
+    @property
+    def url(self) -> str:
+        """The API's base address, such as `http://127.0.0.1:40001`; GraphQL is at `/graphql`."""
+        return self.world.url
+
+    def close(self) -> None:
+        """Stop listening, drop every connection, end the threads. Closing twice is closing once."""
+        if self._thread is None:
+            return
+        # In the server's own thread, because its loop must not see a socket vanish; without sockets it ends.
+        self._server.trigger.pull_trigger(lambda: [channel.close() for channel in list(self._sockets.values())])
+        self._thread.join(10)
+        self._server.task_dispatcher.shutdown()
+        self._thread = None
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def application(world: World) -> "Flask":
+    """Build the web application over a world."""
+    from flask import Flask
+
+    from gitops_bot.sandbox import page
+    from gitops_bot.sandbox.routes import accounts, comments, contents, gitdata, graphql, pulls
+
+    app = Flask("gitops_bot.sandbox", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = REQUEST_LIMIT
+    app.url_map.merge_slashes = False
+    for module in (accounts, comments, contents, gitdata, graphql, pulls):
+        for route in module.ROUTES:
+            _register(app, world, route)
+    page.register(app, world)
+    for status in (404, 405, 413):
+        app.register_error_handler(status, _unrouted)
+    return app
+
+
+def _register(app: "Flask", world: World, route: Route) -> None:
+    def view(**path: str) -> "ResponseReturnValue":
+        from flask import request
+
+        made = dispatch(
+            world,
+            route,
+            Request(
+                "GET" if request.method == "HEAD" else request.method,
+                request.path,
+                path,
+                request.args.to_dict(),
+                {name.lower(): value for name, value in request.headers.items()},
+                request.get_data(),
+            ),
+        )
+        return made.body, made.status, dict(made.headers)
+
+    rule = re.sub(r"\{(\w+)\}", r"<\1>", re.sub(r"\{(\w+)\.\.\.\}", r"<path:\1>", route.path))
+    name = f"{route.method} {route.path}".replace(".", "")
+    app.add_url_rule(rule, name, view, methods=[route.method], provide_automatic_options=False)
+    if rule.startswith("/repos/<owner>/<repo>"):
+        # GitHub's own links name a repository by id.
+        by_id = rule.replace("/repos/<owner>/<repo>", "/repositories/<repository_id>", 1)
+        app.add_url_rule(by_id, f"{name} by id", view, methods=[route.method], provide_automatic_options=False)
+
+
+def _unrouted(error: Exception) -> "ResponseReturnValue":
+    large = getattr(error, "code", 404) == 413
+    words = "Sorry, your input was too large to process." if large else "Not Found"
+    return {"message": words, "documentation_url": "https://docs.github.com/rest"}, 413 if large else 404

@@ -1,0 +1,153 @@
+"""Issues and pull requests: opening, closing, drafts, and heads that follow their branches until they are closed.
+
+Pure. It knows nothing of git: whoever reads branch tips hands them to `see_tips`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gitops_bot.sandbox.directory import Directory
+from gitops_bot.sandbox.records import Ids, Pull, Repository, Role, Thread
+from gitops_bot.sandbox.refusals import Rejected, checked_body, invalid, not_found
+
+
+class Threads:
+    """Every thread of every repository."""
+
+    def __init__(self, directory: Directory, ids: Ids) -> None:
+        self._directory = directory
+        self._ids = ids
+        self._threads: dict[int, dict[int, Thread]] = {}
+
+    def open_thread(self, repository: Repository, author_id: int, title: str, body: str | None, now: int) -> Thread:
+        """Open an issue.
+
+        Raises:
+            Rejected: the author cannot read, the title is empty, or a text is too long.
+        """
+        self._directory.require(repository, author_id, Role.READ)
+        if not title.strip() or len(title) > 256:
+            raise invalid("Issue", "title", "missing_field" if not title.strip() else "invalid")
+        checked = None if body is None else checked_body("Issue", body)
+        number = max(self._threads.get(repository.id, {}), default=0) + 1
+        thread = Thread(self._ids.take(), repository.id, number, author_id, title, checked, now, now)
+        return self._put(thread)
+
+    def open_pull(
+        self, repository: Repository, author_id: int, title: str, body: str | None, pull: Pull, now: int
+    ) -> Thread:
+        """Open a pull request from a branch of the same repository; `pull.id` is replaced by a fresh one.
+
+        Raises:
+            Rejected: no write access, one is open for these branches, or as `open_thread`.
+        """
+        self._directory.require(repository, author_id, Role.WRITE)
+        for other in self.pulls(repository):
+            assert other.pull is not None
+            same = (other.pull.head_ref, other.pull.base_ref) == (pull.head_ref, pull.base_ref)
+            if other.open and same:
+                owner = self._directory.accounts[repository.owner_id].login
+                message = f"A pull request already exists for {owner}:{pull.head_ref}."
+                raise Rejected(
+                    422,
+                    "Validation Failed",
+                    ({"resource": "PullRequest", "code": "custom", "message": message},),
+                )
+        thread = self.open_thread(repository, author_id, title, body, now)
+        opened = replace(thread, pull=replace(pull, id=self._ids.take()))
+        return self._put(opened)
+
+    def thread(self, repository: Repository, number: int) -> Thread:
+        """Find an issue or pull request.
+
+        Raises:
+            Rejected: 404.
+        """
+        found = self._threads.get(repository.id, {}).get(number)
+        if found is None:
+            raise not_found()
+        return found
+
+    def pull(self, repository: Repository, number: int) -> Thread:
+        """Find a pull request.
+
+        Raises:
+            Rejected: 404, also for a plain issue.
+        """
+        found = self.thread(repository, number)
+        if found.pull is None:
+            raise not_found()
+        return found
+
+    def pulls(self, repository: Repository) -> tuple[Thread, ...]:
+        """List the pull requests of a repository by number."""
+        return tuple(found for found in self._threads.get(repository.id, {}).values() if found.pull)
+
+    def see_tips(self, repository: Repository, tips: Mapping[str, str], now: int) -> None:
+        """Take note of the branch tips: the head and base of every open pull request follow them."""
+        for thread in self.pulls(repository):
+            assert thread.pull is not None
+            head = tips.get(thread.pull.head_ref, thread.pull.head_sha)
+            base = tips.get(thread.pull.base_ref, thread.pull.base_sha)
+            if not thread.open or (head, base) == (thread.pull.head_sha, thread.pull.base_sha):
+                continue
+            moved = replace(thread, pull=replace(thread.pull, head_sha=head, base_sha=base))
+            pushed = head != thread.pull.head_sha
+            self._put(replace(moved, updated_at=now) if pushed else moved)
+
+    def edit_thread(
+        self,
+        thread: Thread,
+        actor_id: int,
+        now: int,
+        *,
+        title: str | None = None,
+        body: str | None = None,
+        state: str | None = None,
+    ) -> Thread:
+        """Change a thread's title, body or state (`open`, `closed`); None leaves one as it is.
+
+        Raises:
+            Rejected: the actor is neither author nor triager, or a value does not fit.
+        """
+        repository = self._directory.repositories[thread.repository_id]
+        self._directory.require(repository, actor_id, Role.READ if actor_id == thread.author_id else Role.TRIAGE)
+        if state not in {None, "open", "closed"}:
+            raise invalid("PullRequest", "state", "invalid")
+        if title is not None and not title.strip():
+            raise invalid("PullRequest", "title", "missing_field")
+        changed = replace(
+            thread,
+            title=thread.title if title is None else title,
+            body=thread.body if body is None else checked_body("PullRequest", body),
+        )
+        if state == "closed" and thread.open:
+            changed = replace(changed, closed_at=now, closed_by=actor_id)
+        if state == "open" and not thread.open:
+            if thread.pull is not None and thread.pull.merged_at is not None:
+                raise invalid("PullRequest", "state", "invalid")
+            changed = replace(changed, closed_at=None, closed_by=None)
+        if changed != thread:
+            changed = self._put(replace(changed, updated_at=now))
+        return changed
+
+    def set_draft(self, thread: Thread, actor_id: int, draft: bool, now: int) -> Thread:
+        """Put a pull request into or out of draft; its author or a writer may. The same again changes nothing."""
+        assert thread.pull is not None
+        repository = self._directory.repositories[thread.repository_id]
+        self._directory.require(repository, actor_id, Role.READ if actor_id == thread.author_id else Role.WRITE)
+        if thread.pull.draft == draft:
+            return thread
+        return self._put(replace(thread, pull=replace(thread.pull, draft=draft), updated_at=now))
+
+    def set_locked(self, thread: Thread, locked: bool) -> Thread:
+        """Lock or unlock the conversation."""
+        return self._put(replace(thread, locked=locked))
+
+    def touch(self, thread: Thread, now: int) -> Thread:
+        """Move a thread's time of change."""
+        return self._put(replace(thread, updated_at=now))
+
+    def _put(self, thread: Thread) -> Thread:
+        self._threads.setdefault(thread.repository_id, {})[thread.number] = thread
+        return thread

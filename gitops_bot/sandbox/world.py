@@ -1,0 +1,100 @@
+"""The forge's whole state in one place under one lock: the model, a bare repository for each of its repositories,
+faults and counters. Nothing here speaks HTTP.
+
+Whoever calls holds `lock`; `tips` is how branch tips reach the model, read from git at that moment.
+"""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gitops_bot.sandbox.faults import Faults
+from gitops_bot.sandbox.git import BareRepository, Entry, Signature, branch_ref
+from gitops_bot.sandbox.model import Model
+from gitops_bot.sandbox.records import Account, Repository, Role
+from gitops_bot.sandbox.refusals import Rejected
+
+
+class World:
+    """Model, git, clock (seconds since the epoch), faults and counters; `url` is set by the server that listens."""
+
+    def __init__(self, root: Path, clock: Callable[[], float]) -> None:
+        self.root = root
+        self.clock = clock
+        self.url = ""
+        self.lock = threading.RLock()
+        self.model = Model()
+        self.faults = Faults()
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.answers: Counter[tuple[str, str, int]] = Counter()
+        self._git: dict[int, BareRepository] = {}
+
+    def now(self) -> int:
+        """Give the time in whole seconds."""
+        return int(self.clock())
+
+    def git(self, repository: Repository) -> BareRepository:
+        """Give a repository's objects and refs."""
+        return self._git[repository.id]
+
+    def tips(self, repository: Repository) -> dict[str, str]:
+        """Read the branch tips now and let pull requests follow them."""
+        tips = self.git(repository).branches()
+        self.model.threads.see_tips(repository, tips, self.now())
+        return tips
+
+    def create_repository(
+        self, full_name: str, repository_id: int, default_branch: str, private: bool, files: Mapping[str, bytes]
+    ) -> Repository:
+        """Create a repository with one commit on its default branch; a bare repository left there is kept."""
+        branch_ref(default_branch)
+        model = self.model
+        repository = model.directory.add_repository(
+            full_name, repository_id, default_branch, private, model.ids.take(), self.now()
+        )
+        git = BareRepository.create(self.root / f"{repository_id}.git", default_branch)
+        self._git[repository_id] = git
+        if default_branch not in git.branches():
+            owner = model.directory.accounts[repository.owner_id]
+            self.commit(repository, default_branch, files, "Initial commit", owner)
+        return repository
+
+    def commit(
+        self,
+        repository: Repository,
+        branch: str,
+        files: Mapping[str, bytes | None],
+        message: str,
+        author: Account,
+    ) -> str:
+        """Commit files (None removes one) onto a branch, a new branch starting at the default one; the new head.
+
+        Raises:
+            Rejected: a name or content does not fit, or the branch moved meanwhile.
+        """
+        git = self.git(repository)
+        tips = git.branches()
+        parent = tips.get(branch, tips.get(repository.default_branch))
+        entries = [
+            Entry(path, "100644", "blob", None if content is None else git.write_blob(content))
+            for path, content in files.items()
+        ]
+        tree = git.write_tree(parent, entries)
+        signature = self.signature(author)
+        head = git.write_commit(tree, [parent] if parent else [], message, signature, signature)
+        if not git.move_branch(branch, head, tips.get(branch)):
+            raise Rejected(409, "Reference cannot be updated")
+        self.tips(repository)
+        return head
+
+    def push(self, repository: Repository, branch: str, files: Mapping[str, bytes | None], account: Account) -> str:
+        """Commit files as an account that may write; the new head."""
+        self.model.directory.require(repository, account.id, Role.WRITE)
+        return self.commit(repository, branch, files, f"Update {branch}", account)
+
+    def signature(self, account: Account) -> Signature:
+        """Give how an account signs a commit now."""
+        name = re.sub(r"[^A-Za-z0-9-]", "", account.login)
+        return Signature(account.login, f"{account.id}+{name}@users.noreply.sandbox.invalid", self.now())
