@@ -105,7 +105,7 @@ def unlisted_decisions() -> Iterator[str]:
 
 def main() -> int:
     """Check everything; the exit status."""
-    from gitops_bot.cli import main as root
+    from gitops_bot.cli import gitops_bot as root
 
     faults = list(unlisted_decisions())
     for path in documents():

@@ -3,5 +3,5 @@
 stage format 5 ruff format --check .
 stage lint 5 ruff check .
 stage types 60 mypy
-stage contracts 15 lint-imports --no-cache
+stage contracts 15 lint-imports --no-cache --no-logo
 stage docs 5 python tools/docs.py
