@@ -1,0 +1,134 @@
+"""Asks that end without an answer: withdrawn, expired, superseded; and their way back from the backlog.
+
+None of these approves anything (I5). What was decided by nobody goes to the backlog, where a person may ask it anew.
+"""
+
+from dataclasses import dataclass, replace
+
+from gitops_bot.authority.asking import Opened, Waiter, write
+from gitops_bot.authority.ending import End, end
+from gitops_bot.authority.rules import Rules, rule_of
+from gitops_bot.core.asks import Ask, AskId, AskState, Binding, late
+from gitops_bot.core.errors import Reason, Refused, refuse
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.core.principals import PrincipalName
+from gitops_bot.store import agents, asks, ledger, threads
+from gitops_bot.store.engine import Tx
+from gitops_bot.store.ids import new_id
+from gitops_bot.store.states import AgentKind, AgentState, RunState, WaiterKind
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The ask ended so; `repeated` when it had ended so before."""
+
+    ask: Ask
+    repeated: bool = False
+
+
+def withdraw(tx: Tx, ask_id: str, by: str, reason: str, *, to_backlog: bool = False) -> Ended | Refused:
+    """Withdraw an open ask. That `by` is its requester or owner is *not* checked. Withdrawn is not denied."""
+    ask = asks.get(tx, ask_id, lock=True)
+    if ask is None:
+        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+    if ask.state is AskState.WITHDRAWN:
+        return Ended(ask, repeated=True)
+    if not end(tx, ask, End(AskState.WITHDRAWN, by=by, reason=reason)):
+        return late(ask)
+    if to_backlog:
+        threads.enter_backlog(tx, ask.id, "withdrawn")
+    return Ended(ask)
+
+
+def expire(tx: Tx, ask_id: str) -> Ended | Refused:
+    """Expire an ask whose time is over: nothing is approved, a fleet agent pauses, the decision goes to the backlog."""
+    ask = asks.get(tx, ask_id, lock=True)
+    if ask is None:
+        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+    if ask.state is AskState.OPEN and (ask.expires_at is None or ask.expires_at > tx.now):
+        return refuse(Reason.ALREADY_SETTLED, "It is open and its time is not over.", expires_at=ask.expires_at)
+    if not end(tx, ask, End(AskState.EXPIRED, by=None, reason="expired")):
+        return late(ask)
+    threads.enter_backlog(tx, ask.id, "expired")
+    report = f"Ask {ask.id} expired without a decision; nothing was approved."
+    threads.post(tx, ask.agent, "report", report, run=ask.run, ask=ask.id)
+    agent = agents.get(tx, ask.agent)
+    if agent is not None and agent.kind is AgentKind.AGENT and agent.state is AgentState.ACTIVE:
+        agents.set_state(tx, agent.id, AgentState.PAUSED, f"ask {ask.id} expired")
+        ledger.append(tx, Entry(EventKind.AGENT_PAUSED, tx.now, ask=ask.id, agent=agent.id, reason="expired"))
+    if agent is not None and agent.kind is AgentKind.AGENT and not asks.count_open_of_run(tx, ask.run, ask.id):
+        agents.end_run(tx, ask.run, "expired")
+        agents.revoke_run_tokens(tx, ask.run)
+    return Ended(ask)
+
+
+def supersede(tx: Tx, rules: Rules, ask_id: str, reason: Reason) -> Opened | Refused:
+    """Replace an open ask by one with a fresh binding, in one transaction; waiters move with it.
+
+    `reason` is the stale code of what moved. The successor keeps kind, action, options and candidates; its expiry is
+    counted anew.
+    """
+    ask = asks.get(tx, ask_id, lock=True)
+    if ask is None:
+        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+    if ask.state is not AskState.OPEN:
+        return late(ask)
+    fresh = _renewed(tx, rules, ask)
+    if isinstance(fresh, Refused):
+        return fresh
+    if not end(tx, ask, End(AskState.SUPERSEDED, by=None, reason=reason.value, successor=fresh)):
+        return late(ask)
+    return Opened(fresh, repeated=False)
+
+
+def renew(tx: Tx, rules: Rules, ask: Ask) -> Opened | Refused:
+    """Open a new ask for the same thing as an ended one, without a waiter; the caller adds who waits."""
+    fresh = _renewed(tx, rules, ask)
+    if isinstance(fresh, Refused):
+        return fresh
+    write(tx, fresh, None, supersedes=ask.id)
+    return Opened(fresh, repeated=False)
+
+
+def _renewed(tx: Tx, rules: Rules, ask: Ask) -> Ask | Refused:
+    rule = rule_of(rules, ask)
+    if isinstance(rule, Refused):
+        return rule
+    run = agents.run(tx, ask.run)
+    assert run is not None
+    return replace(
+        ask,
+        id=AskId(new_id(tx.now)),
+        state=AskState.OPEN,
+        binding=Binding(ask.binding.action_hash, rules.policy.digest, run.version),
+        opened_at=tx.now,
+        expires_at=tx.now + rule.expires,
+        ended_at=None,
+        ended_by=None,
+        end_reason=None,
+        superseded_by=None,
+    )
+
+
+def reopen(tx: Tx, rules: Rules, ask_id: str, by: PrincipalName) -> Opened | Refused:
+    """Ask a decision of the backlog anew, with a fresh binding and a run of its own that waits for it.
+
+    That `by` may do so is *not* checked.
+    """
+    ask = asks.get(tx, ask_id, lock=True)
+    if ask is None:
+        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+    if ask.state not in (AskState.EXPIRED, AskState.WITHDRAWN, AskState.SUPERSEDED):
+        return late(ask)
+    run = agents.add_run(tx, ask.agent, "request", RunState.PARKED)
+    fresh = _renewed(tx, rules, replace(ask, run=run.id))
+    if isinstance(fresh, Refused):
+        return fresh
+    standing = asks.open_for_action(tx, ask.agent, fresh.binding.action_hash) if ask.action is not None else None
+    if standing is not None:
+        return refuse(Reason.ALREADY_SETTLED, "The same action is being asked already.", ask=standing)
+    write(tx, fresh, Waiter(WaiterKind.REQUEST, run.id), supersedes=ask.id)
+    if not threads.mark_reopened(tx, ask.id, fresh.id, by):
+        return refuse(Reason.NOT_FOUND, "It is not in the backlog, or was reopened before.", ask=ask.id)
+    ledger.append(tx, Entry(EventKind.ASK_REOPENED, tx.now, ask=ask.id, principal=by, facts={"successor": fresh.id}))
+    return Opened(fresh, repeated=False)

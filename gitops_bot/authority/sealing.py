@@ -1,0 +1,132 @@
+"""The sealer gives ledger entries a gapless order and a hash chain; verification recomputes both, and the evidence."""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from gitops_bot.authority.duties import Again, Outcome
+from gitops_bot.core.asks import VERDICT_STATES, Ask, AskState
+from gitops_bot.core.canonical import action_hash, question_hash
+from gitops_bot.core.ledger import GENESIS, seal
+from gitops_bot.core.verdicts import Decision
+from gitops_bot.store import asks, due, ledger, votes
+from gitops_bot.store.due import Claimed
+from gitops_bot.store.engine import Database, Tx
+
+DUTY: Final = "seal"
+BATCH: Final = 500
+PERIOD_MS: Final = 1_000
+
+
+class Sealer:
+    """Seals what was committed; one lease, so one sealer at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._highest = 0
+
+    def arm(self) -> None:
+        """Make sure that the sealer's one row exists."""
+        with self._database.write() as tx:
+            due.ensure(tx, DUTY, "ledger")
+
+    def step(self, _claimed: Claimed) -> Outcome:
+        """Seal a batch. Looks back for entries whose transaction committed late."""
+        with self._database.write() as tx:
+            after = max(0, self._highest - ledger.LOOK_BACK)
+            sealed, highest = ledger.seal_next(tx, BATCH, after)
+        self._highest = max(self._highest, highest)
+        return Again(0 if sealed == BATCH else PERIOD_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in the ledger or the evidence that is not as it was written; `seq` where it is about a seal."""
+
+    what: str
+    seq: int | None = None
+    ask: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was re-checked: sealed entries, entries not sealed yet, asks; and every fault found."""
+
+    sealed: int
+    unsealed: int
+    asks: int
+    head: str
+    faults: tuple[Fault, ...]
+
+
+def verify(database: Database) -> Verification:
+    """Recompute the chain from its genesis, and each ask's end from its votes and bytes (I19)."""
+    faults: list[Fault] = []
+    with database.read() as tx:
+        seq, previous = 0, GENESIS
+        while batch := ledger.sealed(tx, seq, BATCH):
+            for entry in batch:
+                seq += 1
+                if entry.seq != seq:
+                    faults.append(Fault(f"a gap: {seq} is missing", seq))
+                    seq = entry.seq
+                if seal(previous, entry.seq, entry.document) != entry.hash:
+                    faults.append(Fault("the entry or one before it was changed", entry.seq))
+                previous = entry.hash
+        unsealed = ledger.count(tx) - seq
+        counted, after = 0, ""
+        while page := asks.page(tx, after, BATCH):
+            for short in page:
+                whole = asks.get(tx, short.id)
+                assert whole is not None
+                faults += _check_ask(tx, whole)
+            counted, after = counted + len(page), page[-1].id
+    return Verification(seq, unsealed, counted, previous, tuple(faults))
+
+
+def _check_ask(tx: Tx, ask: Ask) -> list[Fault]:
+    """Re-check one ask: its bytes against its binding, its end against its verdict, its verdict against its votes."""
+    found: list[str] = []
+    if ask.action is not None:
+        bound = action_hash(ask.action)
+    else:
+        bound = question_hash(ask.text, [(option.id, option.label) for option in ask.options])
+    if bound != ask.binding.action_hash:
+        found.append("its bytes do not hash to what was bound")
+    verdict = votes.verdict(tx, ask.id)
+    if (verdict is not None) != (ask.state in VERDICT_STATES):
+        found.append(f"it ended as {ask.state.value} and has {'a' if verdict else 'no'} verdict")
+    cast = votes.of_ask(tx, ask.id)
+    for vote in cast:
+        echoed = (vote.action_hash, vote.policy, vote.run_version)
+        if echoed != (ask.binding.action_hash, ask.binding.policy, ask.binding.run_version):
+            found.append(f"the vote of {vote.principal} binds something else")
+        if not _is_document(vote.evidence):
+            found.append(f"the evidence of {vote.principal} cannot be read")
+    if verdict is not None:
+        wanted = {
+            AskState.APPROVED: Decision.APPROVE,
+            AskState.DENIED: Decision.DENY,
+            AskState.ANSWERED: Decision.ANSWER,
+        }[verdict.state]
+        voters = {vote.principal for vote in votes.standing(cast) if vote.decision is wanted}
+        if verdict.state is not ask.state or not verdict.by or not set(verdict.by) <= voters:
+            found.append("its verdict names people whose votes are not there")
+    kinds = {document["kind"] for document in ledger.of_ask(tx, ask.id)}
+    if "ask.opened" not in kinds:
+        found.append("the ledger does not tell how it opened")
+    if ask.state is not AskState.OPEN and not kinds & {
+        "ask.answered",
+        "ask.withdrawn",
+        "ask.expired",
+        "ask.superseded",
+    }:
+        found.append("the ledger does not tell how it ended")
+    return [Fault(what, ask=ask.id) for what in found]
+
+
+def _is_document(evidence: bytes) -> bool:
+    try:
+        return isinstance(json.loads(evidence), dict)
+    except ValueError:
+        return False

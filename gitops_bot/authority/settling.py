@@ -1,0 +1,280 @@
+"""A person's answer becomes a vote, and enough votes the verdict, in one transaction; or it is refused with a reason.
+
+The steps, in this order: the ask · who (policy, channel, I15) · a repeat · what it says · whether the ask still takes
+it · what it binds (I4) · one vote a person · quorum · the end (I1, I6). An answer after the end is a revocation when it
+takes authority away, else it is told how the ask ended.
+"""
+
+from dataclasses import dataclass
+
+from gitops_bot.authority.ending import End, end
+from gitops_bot.authority.rules import Rules, rule_of
+from gitops_bot.authority.standing import run_stands
+from gitops_bot.core.asks import Ask, AskState, drift, late
+from gitops_bot.core.canonical import action_hash, canonical, digest
+from gitops_bot.core.errors import Reason, Refused, refuse
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.core.principals import Principal, PrincipalName
+from gitops_bot.core.readings import Permission
+from gitops_bot.core.verdicts import Answer, Channel, Choice, Decision, Verdict, Vote, choose
+from gitops_bot.policy.lookup import Allowed, NeedsPermission, may_vote
+from gitops_bot.policy.model import VerbRule
+from gitops_bot.policy.rules import Quorum, QuorumState, tally
+from gitops_bot.store import asks, ledger, votes, waiters
+from gitops_bot.store.engine import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """Who speaks, through what: an authenticated principal (None: an identity of nobody's), the channel, the forge
+    account where one acted, what was read about it, and the whole evidence as bytes."""
+
+    principal: Principal | None
+    channel: Channel
+    evidence: bytes
+    account: int | None = None
+    permission: Permission | None = None
+    in_team: bool | None = None
+    claim: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The vote ended the ask."""
+
+    ask: Ask
+    verdict: Verdict
+    quorum: Quorum
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The vote counts and more are needed."""
+
+    ask: Ask
+    quorum: Quorum
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The ask had ended; what was not executed yet is cancelled by its owner's duty."""
+
+    ask: Ask
+    repeated: bool = False
+
+
+Result = Settled | Counted | Revoked | NeedsPermission | Refused
+
+
+def answer(tx: Tx, rules: Rules, ask_id: str, given: Answer, voice: Voice) -> Result:
+    """Take one answer. That the principal is who they say is *not* checked: their channel authenticated them.
+
+    A refusal is written to the ledger too; the caller commits it. `NeedsPermission` writes nothing: the caller reads
+    the forge and comes again.
+    """
+    ask = asks.get(tx, ask_id, lock=True)
+    if ask is None:
+        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+    result = _decide(tx, rules, ask, given, voice)
+    if isinstance(result, Refused):
+        ledger.append(tx, _refusal(tx, ask, voice, result))
+    return result
+
+
+def _refusal(tx: Tx, ask: Ask, voice: Voice, refused: Refused) -> Entry:
+    who = voice.principal.name if voice.principal else None
+    return Entry(
+        EventKind.VOTE_REFUSED,
+        tx.now,
+        ask=ask.id,
+        run=ask.run,
+        agent=ask.agent,
+        principal=who,
+        channel=voice.channel.value,
+        reason=refused.reason,
+        facts={"account": voice.account, "claim": voice.claim, **refused.facts},
+    )
+
+
+def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Result:
+    rule = rule_of(rules, ask)
+    if isinstance(rule, Refused):
+        return rule
+    choice = choose(ask, given)
+    decision = choice.decision if isinstance(choice, Choice) else Decision.APPROVE
+    allowed = may_vote(
+        rules.policy,
+        rule,
+        voice.principal,
+        voice.channel,
+        decision=decision,
+        requester=ask.requester,
+        agent_owner=ask.owner,
+        candidates=ask.candidates,
+        account=voice.account,
+        github_permission=voice.permission,
+        in_team=voice.in_team,
+    )
+    if not isinstance(allowed, Allowed):
+        return allowed
+    if isinstance(choice, Refused):
+        return choice
+    request_hash = _request_hash(given, choice)
+    cast = votes.of_ask(tx, ask.id)
+    repeat = _repeat(tx, rules, rule, ask, cast, allowed.voter, choice, request_hash, voice)
+    if repeat is not None:
+        return repeat
+    if ask.state is not AskState.OPEN:
+        return _after_end(tx, ask, allowed.voter, choice, voice)
+    stale = _stale(tx, rules, ask, given)
+    if stale is not None:
+        return stale
+    if ask.expires_at is not None and ask.expires_at <= tx.now:
+        return refuse(Reason.EXPIRED, at=ask.expires_at, state=AskState.EXPIRED.value)
+    vote = Vote(
+        ask.id,
+        allowed.voter,
+        choice.decision,
+        choice.option,
+        choice.text,
+        voice.channel,
+        ask.binding,
+        voice.evidence,
+        voice.claim,
+    )
+    own = [one for one in cast if one.principal == allowed.voter]
+    if own and choice.decision is not Decision.DENY:
+        return refuse(Reason.WITHDRAWN_VOTE, voter=allowed.voter)
+    key = voice.idempotency_key
+    if not votes.add(tx, vote, len(own) + 1, idempotency_key=key, request_hash=request_hash):
+        return refuse(Reason.DUPLICATE, voter=allowed.voter)
+    return _count(tx, rules, rule, ask, vote)
+
+
+def _request_hash(given: Answer, choice: Choice) -> str:
+    bound = given.binding
+    echoed = None if bound is None else [bound.action_hash, bound.policy, bound.run_version]
+    body = {"decision": choice.decision.value, "option": choice.option, "text": choice.text, "binding": echoed}
+    return digest("gitops-bot/answer/v1", canonical(body))
+
+
+def _repeat(
+    tx: Tx,
+    rules: Rules,
+    rule: VerbRule,
+    ask: Ask,
+    cast: list[votes.StoredVote],
+    voter: PrincipalName,
+    choice: Choice,
+    request_hash: str,
+    voice: Voice,
+) -> Result | None:
+    """Find out whether this person said so already: the same again changes nothing, the same key with another body is
+    a conflict."""
+    own = [vote for vote in cast if vote.principal == voter]
+    if voice.idempotency_key is not None:
+        keyed = [vote for vote in own if vote.idempotency_key == voice.idempotency_key]
+        if keyed and keyed[0].request_hash != request_hash:
+            return refuse(Reason.IDEMPOTENCY_CONFLICT, ask=ask.id)
+    if not own or (own[-1].decision, own[-1].option) != (choice.decision, choice.option):
+        return None
+    if choice.decision is Decision.ANSWER and own[-1].text != choice.text:
+        return None
+    quorum = _quorum(rules, rule, ask, cast)
+    verdict = votes.verdict(tx, ask.id)
+    if verdict is None:
+        return Counted(ask, quorum, repeated=True) if ask.state is AskState.OPEN else late(ask)
+    return Settled(ask, verdict, quorum, repeated=True)
+
+
+def _stale(tx: Tx, rules: Rules, ask: Ask, given: Answer) -> Refused | None:
+    """Compare all that binds: what was echoed, the stored bytes, the policy in force, the run that asked (I4)."""
+    if given.binding is None:
+        return refuse(Reason.UNBINDABLE)
+    moved = drift(ask.binding, given.binding)
+    if moved is not None:
+        return moved
+    if ask.action is not None and action_hash(ask.action) != ask.binding.action_hash:
+        return refuse(Reason.STALE_ACTION, "The stored action is not the one that was asked.")
+    if rules.policy.digest != ask.binding.policy:
+        return refuse(Reason.STALE_POLICY, asked=ask.binding.policy, now=rules.policy.digest)
+    if not run_stands(tx, ask):
+        return refuse(Reason.STALE_RUN, asked=ask.binding.run_version)
+    return None
+
+
+def _quorum(rules: Rules, rule: VerbRule, ask: Ask, cast: list[votes.StoredVote]) -> Quorum:
+    ordered = sorted(cast, key=lambda vote: (vote.cast_at, vote.seq))
+    pairs = [(vote.principal, vote.decision) for vote in ordered]
+    return tally(rules.policy, rule, pairs, requester=ask.requester, agent_owner=ask.owner)
+
+
+def quorum_of(tx: Tx, rules: Rules, ask: Ask) -> Quorum | Refused:
+    """Tell how far an ask is under the policy in force: who voted, who is missing."""
+    rule = rule_of(rules, ask)
+    return rule if isinstance(rule, Refused) else _quorum(rules, rule, ask, votes.of_ask(tx, ask.id))
+
+
+_STATES = {
+    QuorumState.APPROVED: AskState.APPROVED,
+    QuorumState.DENIED: AskState.DENIED,
+    QuorumState.ANSWERED: AskState.ANSWERED,
+}
+
+
+def _count(tx: Tx, rules: Rules, rule: VerbRule, ask: Ask, vote: Vote) -> Settled | Counted:
+    quorum = _quorum(rules, rule, ask, votes.of_ask(tx, ask.id))
+    entry = Entry(
+        EventKind.VOTE_COUNTED,
+        tx.now,
+        ask=ask.id,
+        run=ask.run,
+        agent=ask.agent,
+        principal=vote.principal,
+        channel=vote.channel.value,
+        facts={"decision": vote.decision.value, "option": vote.option, "missing": quorum.missing, "claim": vote.claim},
+    )
+    ledger.append(tx, entry)
+    state = _STATES.get(quorum.state)
+    if state is None:
+        return Counted(ask, quorum)
+    by = quorum.denied_by if state is AskState.DENIED else quorum.approved_by
+    verdict = Verdict(ask.id, state, vote.option, vote.text, by, tx.now)
+    how = End(state, by=vote.principal, verdict=verdict, channel=vote.channel)
+    if not end(tx, ask, how):
+        raise RuntimeError(f"ask {ask.id} ended under its own lock")
+    return Settled(ask, verdict, quorum)
+
+
+def _after_end(tx: Tx, ask: Ask, voter: PrincipalName, choice: Choice, voice: Voice) -> Revoked | Refused:
+    """A deny on an ended ask is a revocation and wakes what is not executed; the rest is told why not."""
+    if choice.decision is not Decision.DENY or ask.state is AskState.DENIED:
+        return late(ask)
+    fresh = votes.revoke(
+        tx,
+        ask.id,
+        voter,
+        choice.decision.value,
+        voice.channel,
+        text=choice.text,
+        claim=voice.claim,
+        evidence=voice.evidence,
+    )
+    if fresh:
+        entry = Entry(
+            EventKind.REVOCATION,
+            tx.now,
+            ask=ask.id,
+            run=ask.run,
+            agent=ask.agent,
+            principal=voter,
+            channel=voice.channel.value,
+            facts={"state": ask.state.value},
+        )
+        ledger.append(tx, entry)
+        if ask.state is AskState.APPROVED:
+            waiters.wake(tx, ask.id, "REVOKED")
+    return Revoked(ask, repeated=not fresh)
