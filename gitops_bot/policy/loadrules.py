@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gitops_bot.core.durations import show_duration
-from gitops_bot.core.principals import IdentityKind, PrincipalKind, PrincipalName
-from gitops_bot.core.verdicts import Channel
+from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.policy.faults import DoesNotLoad, LoadFault
 from gitops_bot.policy.model import ADOPT, KeyKind, Person, VerbRule
+from gitops_bot.policy.rules import obstacle
 from gitops_bot.policy.tables import nearest
 
 
@@ -91,7 +91,7 @@ def _check_reachable(people: Mapping[PrincipalName, Person], rule: VerbRule) -> 
             raise DoesNotLoad(LoadFault.VOTERS, message, where=where)
         if person.principal.kind is not PrincipalKind.HUMAN:
             raise DoesNotLoad(LoadFault.VOTERS, f"{name} is a service; a service never votes", where=where)
-    able = {name for name in rule.voters.people if _can_vote(people[name], rule)}
+    able = {name for name in rule.voters.people if obstacle(people[name], rule) is None}
     if rule.gated:
         _check_gated(people, rule, able, where)
     elif not rule.voters.undeclared:
@@ -99,16 +99,6 @@ def _check_reachable(people: Mapping[PrincipalName, Person], rule: VerbRule) -> 
         for key, needed in (("approve", rule.approve), ("deny", rule.deny)):
             if count < needed:
                 raise _unreachable(where, key, needed, count, "")
-
-
-def _can_vote(person: Person, rule: VerbRule) -> bool:
-    if person.principal.suspended:
-        return False
-    if rule.gated:
-        return person.can_sign(rule.keys or KeyKind.VERIFIED)
-    on_forge = any(identity.kind is IdentityKind.GITHUB for identity in person.principal.identities)
-    floored = rule.voters.github_permission is not None or rule.voters.team is not None
-    return on_forge or (not floored and rule.channels != {Channel.FORGE})
 
 
 def _check_gated(people: Mapping[PrincipalName, Person], rule: VerbRule, able: set[PrincipalName], where: str) -> None:

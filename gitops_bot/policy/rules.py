@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gitops_bot.core.principals import PrincipalKind, PrincipalName
-from gitops_bot.core.verdicts import Decision
-from gitops_bot.policy.model import Policy, VerbRule
+from gitops_bot.core.principals import IdentityKind, PrincipalKind, PrincipalName
+from gitops_bot.core.verdicts import Channel, Decision
+from gitops_bot.policy.model import KeyKind, Person, Policy, VerbRule
 
 ACCOUNT_PREFIX = "github:"
 
@@ -65,6 +65,22 @@ def stands(policy: Policy, name: PrincipalName) -> bool:
     if person is None:
         return False
     return person.principal.kind is PrincipalKind.HUMAN and not person.principal.suspended
+
+
+def obstacle(person: Person, rule: VerbRule) -> str | None:
+    """Say why a person named by a rule could not vote whatever they did; None when they could."""
+    if person.principal.kind is not PrincipalKind.HUMAN:
+        return "is a service"
+    if person.principal.suspended:
+        return "is suspended"
+    if rule.gated:
+        kind = rule.keys or KeyKind.VERIFIED
+        return None if person.can_sign(kind) else f'has no key that counts under keys = "{kind.value}"'
+    if any(identity.kind is IdentityKind.GITHUB for identity in person.principal.identities):
+        return None
+    if rule.voters.github_permission is not None or rule.voters.team is not None:
+        return "has no GitHub account, and the rule asks for a permission there"
+    return "has no GitHub account, and the forge is the only channel" if rule.channels == {Channel.FORGE} else None
 
 
 def tally(

@@ -1,0 +1,1 @@
+"""One composition root a process: bootstrap alone knows who implements the ports."""
