@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from gitops_bot.capture.folder import Folder, file_digest, place, read, tail
 from gitops_bot.capture.grammar import (
@@ -40,11 +40,6 @@ _PASSES: Final = 200
 _PAUSE: Final = 0.02
 
 
-class _Child(Protocol):
-    def poll(self) -> int | None:
-        """Reap it if it ended."""
-
-
 class LocalCapturer:
     """Runs `program` (argv, no shell) for each job under `root`, within `limits` and `timeout` seconds."""
 
@@ -63,7 +58,7 @@ class LocalCapturer:
         self._program = tuple(program)
         self._limits = limits
         self._timeout = timeout
-        self._children: list[_Child] = []
+        self._children: list[int] = []
         self._guard = threading.Lock()
 
     def submit(self, job: str, regime: Regime) -> None:
@@ -158,7 +153,9 @@ class LocalCapturer:
                 stderr=errors,
             )
         with self._guard:
-            self._children.append(child)
+            self._children.append(child.pid)
+        # The keeper outlives this object on purpose; without this, dropping the handle would warn of it.
+        child.returncode = 0
 
     def _orphaned(self, folder: Folder) -> str:
         """Say why a job without keeper and end has none, after ending what its keeper may have left behind."""
@@ -181,7 +178,15 @@ class LocalCapturer:
 
     def _reap(self) -> None:
         with self._guard:
-            self._children = [child for child in self._children if child.poll() is None]
+            self._children = [pid for pid in self._children if _runs(pid)]
+
+
+def _runs(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        # Reaped already, by a host that ignores SIGCHLD.
+        return False
 
 
 def _token(job: bytes) -> str:

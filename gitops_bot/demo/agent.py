@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import http.client
 import json
+import math
 import random
 import re
 import sys
@@ -99,8 +100,11 @@ def _climb(workspace: Path, prompt: str, regime: Regime) -> tuple[Weights, Weigh
     # A turn that was rolled back sees another prompt the next time, and so tries something else.
     chance = random.Random(hashlib.sha256(prompt.encode("utf-8")).digest())  # noqa: S311 # a search; no secret
     best, lowest = before, p99(before, DEFAULT_KNOBS, regime)
+    if regime != DEFAULT_REGIME:
+        # The built-in knobs are not this regime's: what looks no better here is worth a try before the judge.
+        lowest = math.inf
     for _ in range(STEPS):
-        tried = Weights(_near(best.load, chance), _near(best.prefix, chance))
+        tried = Weights(_near(before.load, chance), _near(before.prefix, chance))
         if (latency := p99(tried, DEFAULT_KNOBS, regime)) < lowest:
             best, lowest = tried, latency
     _place(workspace / PICKER, {"load": best.load, "prefix": best.prefix})

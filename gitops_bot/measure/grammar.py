@@ -17,7 +17,7 @@ MAX_REGIME: Final = 4096
 MAX_LINE: Final = 64 * 1024
 MAX_ADDRESS: Final = 512
 PATHS: Final = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
-_HOST: Final = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9-]{1,63}\.)*[a-z0-9-]{1,63}|[0-9a-f:.]{2,45}", re.ASCII)
+_HOST: Final = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9-]{1,63}\.)*[a-z0-9-]{1,63}|(?=[^:]*:)[0-9a-f:.]{2,45}", re.ASCII)
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*", re.ASCII)
 _MEMBERS: Final = ("model", "concurrency", "prefixes", "max_tokens", "long_tokens", "long_frac")
 

@@ -1,0 +1,131 @@
+"""The demo's agent over real HTTP: it improves, asks once at its second turn, and goes on after the rescope."""
+
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitops_bot.demo.agent import WANTED
+from gitops_bot.demo.grammar import Weights
+from gitops_bot.demo.picker import DEFAULT_KNOBS, DEFAULT_REGIME, ROUND_ROBIN, p99
+
+Asked = list[tuple[str, str, dict[str, Any]]]
+
+
+@pytest.fixture
+def broker() -> Iterator[Callable[[int, dict[str, Any]], tuple[str, Asked]]]:
+    servers: list[http.server.HTTPServer] = []
+
+    def build(status: int, answer: dict[str, Any]) -> tuple[str, Asked]:
+        asked: Asked = []
+
+        class Broker(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *args: Any) -> None: ...
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                asked.append((self.path, self.headers["Authorization"], body))
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(json.dumps(answer).encode())
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), Broker)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return f"http://localhost:{server.server_address[1]}", asked
+
+    yield build
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def turn(workspace: Path, prompt: str, url: str = "", regime: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "gitops_bot.demo.agent"],
+        cwd=workspace,
+        input=prompt,
+        env={"GITOPS_BOT_URL": url, "GITOPS_BOT_TOKEN": "agent-token", "LOOP_REGIME": regime},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def score(workspace: Path) -> float:
+    found = json.loads((workspace / "picker.json").read_text())
+    return p99(Weights(found["load"], found["prefix"]), DEFAULT_KNOBS, DEFAULT_REGIME)
+
+
+def test_it_improves_asks_once_and_goes_on(
+    tmp_path: Path, broker: Callable[[int, dict[str, Any]], tuple[str, Asked]]
+) -> None:
+    """The demo's whole part of the agent: turn 1, the ask with its marker, and a turn after the rescope."""
+    url, asked = broker(
+        202, {"status": "pending_approval", "trace_id": WANTED.trace_id, "handle": "01h", "reason": None}
+    )
+    assert turn(tmp_path, "Lower the p99.\nsegment: default\n", url).returncode == 0
+    assert score(tmp_path) < p99(ROUND_ROBIN, DEFAULT_KNOBS, DEFAULT_REGIME)
+    assert asked == []
+    first = (tmp_path / "picker.json").read_text()
+
+    done = turn(tmp_path, f"Lower the p99.\nsegment: default\nExample: {WANTED.trace_id}\n", url)
+    assert done.returncode == 0, done.stderr
+    ((path, bearer, body),) = asked
+    assert (path, bearer) == ("/api/v1/captures", "Bearer agent-token")
+    assert {key: body[key] for key in WANTED.params()} == WANTED.params()
+    assert (body["mode"], set(body) - set(WANTED.params())) == ("block", {"why", "mode", "idempotency_key"})
+    marker = tmp_path / "PROVISIONING_PENDING.json"
+    assert json.loads(marker.read_text()) == {
+        "trace_id": WANTED.trace_id,
+        "regime": {**WANTED.params(), "long_frac": 0.0},
+        "handle": "01h",
+        "mode": "block",
+    }
+    assert (tmp_path / "picker.json").read_text() == first
+
+    marker.unlink()
+    for number in range(3):
+        assert turn(tmp_path, f"Lower the p99.\nsegment: {WANTED.trace_id} ({number})\n", url).returncode == 0
+    assert len(asked) == 1
+    assert not marker.exists()
+    assert (tmp_path / "picker.json").read_text() != first
+
+
+@pytest.mark.parametrize("place", ["prompt", "environment"])
+def test_it_does_not_ask_for_what_it_has(tmp_path: Path, place: str) -> None:
+    """The regime is read from the environment or from the prompt; no broker is needed then."""
+    prompt = "iteration 7\n" + (f"Regime: `{WANTED.trace_id}`\n" if place == "prompt" else "")
+    done = turn(tmp_path, prompt, regime=WANTED.trace_id if place == "environment" else "")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "picker.json").exists()
+
+
+@pytest.mark.parametrize("status", ["escalate", "deferred", "error"])
+def test_no_marker_without_an_open_ask(
+    tmp_path: Path, broker: Callable[[int, dict[str, Any]], tuple[str, Asked]], status: str
+) -> None:
+    """A marker says that somebody was asked; when nobody was, the loop must not park."""
+    url, asked = broker(200, {"status": status, "reason": "no surface"})
+    done = turn(tmp_path, "iteration 2\n", url)
+    assert done.returncode == 0
+    assert len(asked) == 1
+    assert not (tmp_path / "PROVISIONING_PENDING.json").exists()
+
+
+@pytest.mark.parametrize(("status", "answer"), [(500, {}), (403, {"reason": "not_authorised"}), (200, {"status": 1})])
+def test_a_broker_that_fails_is_a_failed_turn(
+    tmp_path: Path, broker: Callable[[int, dict[str, Any]], tuple[str, Asked]], status: int, answer: dict[str, Any]
+) -> None:
+    """The reason is said, the token is not."""
+    url, _asked = broker(status, answer)
+    done = turn(tmp_path, "iteration 2\n", url)
+    assert done.returncode == 1
+    assert done.stderr.startswith("agent: ")
+    assert "agent-token" not in done.stderr + done.stdout

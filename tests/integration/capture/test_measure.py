@@ -1,0 +1,205 @@
+"""The capture program against real HTTP: an endpoint that computes, and endpoints that fail."""
+
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitops_bot.capture.local import LocalCapturer
+from gitops_bot.core.captures import Regime
+from gitops_bot.demo.engine import Settings
+from gitops_bot.demo.inference import Server
+from gitops_bot.ports import CaptureFailed
+from gitops_bot.process import Limits
+
+REGIME = Regime("Qwen/Qwen3-0.6B", 4, 2, 4, 0, "0.0000")
+CHUNK = b'data: {"choices":[{"text":"a"}]}\n\n'
+
+
+def measure(url: str, out: Path, *more: str, regime: Regime = REGIME) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "gitops_bot.measure", "--endpoint", url, "--out", str(out), *more],
+        input=json.dumps(regime.params()),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    with Server(0, Settings(running=2, layers=2)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield server.url
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[[Callable[[int], tuple[int, bytes]]], str]]:
+    """An endpoint whose n-th answer (status, body) a test decides."""
+    servers: list[http.server.ThreadingHTTPServer] = []
+
+    def build(answer: Callable[[int], tuple[int, bytes]]) -> str:
+        lock, count = threading.Lock(), [0]
+
+        class Scripted(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *args: Any) -> None: ...
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                with lock:
+                    count[0] += 1
+                    status, body = answer(count[0])
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body)
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_address[1]}"
+
+    yield build
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_a_trace_and_knobs_come_from_a_real_endpoint(endpoint: str, tmp_path: Path, api: str) -> None:
+    """Meta line first, a record a request, knobs with their sample counts, one JSON line at the end."""
+    done = measure(endpoint, tmp_path, "--api", api)
+    assert done.returncode == 0, done.stderr
+    places = json.loads(done.stdout)
+    assert places == {"trace": str(tmp_path / "trace.jsonl"), "knobs": str(tmp_path / "knobs.json")}
+    first, *records = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    assert first["meta"]["model"] == REGIME.model
+    assert first["meta"]["regime"] == REGIME.params()
+    assert first["meta"]["endpoint"].startswith(endpoint)
+    assert first["meta"]["config_hash"].startswith("sha256:")
+    assert first["meta"]["started"] > 1_600_000_000_000
+    assert len(records) == 24
+    for record in records:
+        assert set(record) == {
+            "prompt_tokens", "cached_tokens", "output_tokens", "ttft_ms", "itl_ms", "concurrency", "arrival_ms",
+        }  # fmt: skip
+        assert (record["prompt_tokens"], record["output_tokens"], record["concurrency"]) == (32, 4, 4)
+        assert record["ttft_ms"] > 0
+        assert len(record["itl_ms"]) == 3
+    assert max(record["cached_tokens"] for record in records) == 24
+    found = json.loads((tmp_path / "knobs.json").read_text())
+    assert found["samples"] == {
+        "MOCK_TTFT_MS": 24, "MOCK_TTFT_STDDEV_MS": 24, "MOCK_ITL_MS": 72, "MOCK_ITL_STDDEV_MS": 72,
+        "MOCK_MAX_NUM_SEQS": 24,
+    }  # fmt: skip
+    assert found["knobs"]["MOCK_MAX_NUM_SEQS"] == "4"
+    assert float(found["knobs"]["MOCK_TTFT_MS"]) > 0
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_more_load_is_slower(endpoint: str, tmp_path: Path) -> None:
+    """What the endpoint answers depends on how it is driven: that is what a capture is for."""
+    ttft = []
+    for concurrency in (1, 24):
+        regime = Regime(REGIME.model, concurrency, 2, 8, 0, "0.0000")
+        assert measure(endpoint, tmp_path, regime=regime).returncode == 0
+        ttft.append(float(json.loads((tmp_path / "knobs.json").read_text())["knobs"]["MOCK_TTFT_MS"]))
+    assert ttft[1] > 2 * ttft[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (500, b"", "HTTP 500"),
+        (200, CHUNK, "the stream ended before [DONE]"),
+        (200, b"data: [DONE]\n\n", "the stream held no text"),
+        (200, b'data: {"error":{"message":"overloaded"}}\n\n', "overloaded"),
+        (200, b"data: nonsense\n\n", "no JSON object"),
+        (200, b"data: " + b"x" * 100_000, "longer than"),
+    ],
+)
+def test_an_endpoint_that_fails_is_refused(
+    scripted: Callable[[Callable[[int], tuple[int, bytes]]], str], tmp_path: Path, status: int, body: bytes, reason: str
+) -> None:
+    """Exit 1 with the reason, and no record that could be taken for one, not even an earlier one."""
+    (tmp_path / "trace.jsonl").write_text("earlier")
+    (tmp_path / "knobs.json").write_text("earlier")
+    done = measure(scripted(lambda _count: (status, body)), tmp_path)
+    assert done.returncode == 1
+    assert reason in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
+    assert not (tmp_path / "trace.jsonl").exists()
+    assert not (tmp_path / "knobs.json").exists()
+
+
+@pytest.mark.parametrize(("good", "status"), [(2, 1), (4, 0)])
+def test_most_requests_must_succeed(
+    scripted: Callable[[Callable[[int], tuple[int, bytes]]], str], tmp_path: Path, good: int, status: int
+) -> None:
+    """Two in six fail: measured, the failures recorded as such. Four in six fail: refused."""
+
+    def answer(count: int) -> tuple[int, bytes]:
+        return (200, CHUNK * 2 + b"data: [DONE]\n\n") if count % 6 < good else (503, b"")
+
+    done = measure(scripted(answer), tmp_path)
+    assert done.returncode == status, done.stderr
+    if status == 0:
+        records = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()[1:]]
+        failed = [record["error"] for record in records if "error" in record]
+        assert failed == ["HTTP 503"] * 8
+        assert json.loads((tmp_path / "knobs.json").read_text())["samples"]["MOCK_TTFT_MS"] == 16
+
+
+def test_nobody_listening_is_a_refusal(tmp_path: Path) -> None:
+    """Port 9 of loopback answers nobody."""
+    done = measure("http://127.0.0.1:9", tmp_path)
+    assert done.returncode == 1
+    assert "Connection refused" in done.stderr
+
+
+@pytest.mark.parametrize("given", [b"", b"{}", b'{"model":"../x"}'])
+def test_a_bad_regime_is_a_usage_error(tmp_path: Path, given: bytes) -> None:
+    """Nothing is driven for it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gitops_bot.measure", "--endpoint", "http://127.0.0.1:9", "--out", str(tmp_path)],
+        input=given,
+        capture_output=True,
+    )
+    assert done.returncode == 64
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_capturer_runs_the_program(endpoint: str, tmp_path: Path) -> None:
+    """Both halves together, as the broker has them: knobs and digest on success, the reason on failure."""
+    program = [sys.executable, "-I", "-m", "gitops_bot.measure", "--endpoint"]
+    good = LocalCapturer(tmp_path / "good", [*program, endpoint], Limits(), 60)
+    bad = LocalCapturer(tmp_path / "bad", [*program, "http://127.0.0.1:9"], Limits(), 60)
+    for capturer in (good, bad):
+        capturer.submit("a-1", REGIME)
+    while (found := good.poll("a-1")) is None:
+        pass
+    assert set(found.knobs) == {
+        "MOCK_TTFT_MS", "MOCK_TTFT_STDDEV_MS", "MOCK_ITL_MS", "MOCK_ITL_STDDEV_MS", "MOCK_MAX_NUM_SEQS",
+    }  # fmt: skip
+    assert good.rehash(found.artefact) == found.digest
+    with pytest.raises(CaptureFailed, match="Connection refused"):
+        while bad.poll("a-1") is None:
+            pass
+
+
+def test_the_inference_server_says_where_it_is() -> None:
+    """The command prints its address once it listens, and ends when told to."""
+    child = subprocess.Popen([sys.executable, "-m", "gitops_bot.demo.inference", "--port", "0"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    with child.stdout:
+        assert json.loads(child.stdout.readline())["url"].startswith("http://127.0.0.1:")
+        child.terminate()
+        child.wait(10)
