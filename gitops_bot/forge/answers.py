@@ -22,7 +22,6 @@ query($id: ID!) {
       includesCreatedEdit
       isMinimized
       createdViaEmail
-      repository { databaseId }
     }
   }
 }
@@ -98,8 +97,13 @@ def hint(document: object, repository_id: int) -> CommentHint:
     )
 
 
-def comment(document: object, node: object) -> Comment:
-    """Join the two answers about one comment; GraphQL alone says who edited, hid or mailed it.
+def is_on_plain_issue(document: object, number: int) -> bool:
+    """Tell whether a comment of a listing stands on an issue that is no pull request; unknown addresses are kept."""
+    return f"/issues/{number}#" in _text(document, "html_url")
+
+
+def comment(document: object, node: object, repository_id: int) -> Comment:
+    """Join the two answers about one comment; GraphQL alone says whether it was edited, hidden or mailed.
 
     Raises:
         Unavailable: either lacks something, or they are about two comments.
@@ -110,7 +114,7 @@ def comment(document: object, node: object) -> Comment:
     # The account of a deleted author may be null; id 0 is nobody's.
     known = isinstance(author, Mapping)
     return Comment(
-        repository_id=member(node, "repository.databaseId", "integer"),
+        repository_id=repository_id,
         id=member(document, "id", "integer"),
         pull_request=_number(document),
         author_id=member(author, "id", "integer") if known else 0,

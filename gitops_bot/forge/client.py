@@ -59,21 +59,21 @@ class GitHubForge:
         """
         repository_id = self._repository_ids.get(repository) or self.repository(repository).id
         found: dict[tuple[int, int], CommentHint] = {}
-        start, page, kept = since - since % 1000, 1, None
+        start, page, kept, newest = since - since % 1000, 1, None, None
         for turn in range(_MAX_PAGES):
             headers = {"If-None-Match": etag} if etag and turn == 0 else {}
             answer = self._comments(repository, start, page, headers)
             if answer.status == 304:
                 return CommentPage((), unchanged=True, etag=etag, newest=None)
-            hints = [answers.hint(row, repository_id) for row in answers.rows(answer.data)]
-            found.update({(hint.comment_id, hint.updated_at): hint for hint in hints})
-            if not hints or not _has_next(answer):
+            listed = [(row, answers.hint(row, repository_id)) for row in answers.rows(answer.data)]
+            found |= {(hint.comment_id, hint.updated_at): hint for row, hint in listed if _on_pull_request(row, hint)}
+            newest = listed[-1][1].updated_at if listed else newest
+            if newest is None or not listed or not _has_next(answer):
                 kept = answer.headers.get("etag") if turn == 0 else None
                 break
-            last = hints[-1].updated_at
-            start, page = (last, 1) if last > start else (start, page + 1)
+            start, page = (newest, 1) if newest > start else (start, page + 1)
         ordered = tuple(sorted(found.values(), key=lambda hint: (hint.updated_at, hint.comment_id)))
-        return CommentPage(ordered, unchanged=False, etag=kept, newest=ordered[-1].updated_at if ordered else None)
+        return CommentPage(ordered, unchanged=False, etag=kept, newest=newest)
 
     def _comments(self, repository: str, since: int, page: int, headers: Mapping[str, str]) -> Answer:
         moment = (_EPOCH + timedelta(milliseconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -85,14 +85,16 @@ class GitHubForge:
         """Read one comment fresh; None when it is gone.
 
         The text is read first and its edit state after it, so that a text that changed in between is seen as edited.
+        The repository's id is read fresh too: its name may have passed to another one.
         """
+        repository_id = self.repository(repository).id
         answer = self._wire.send("GET", _path(repository, f"issues/comments/{comment_id:d}"), also=_ABSENT)
         if answer.status in _ABSENT:
             return None
         data = self._wire.graphql(answers.COMMENT_QUERY, {"id": member(answer.data, "node_id", "string")})
         if data is None or data.get("node") is None:
             return None
-        return answers.comment(answer.data, data["node"])
+        return answers.comment(answer.data, data["node"], repository_id)
 
     def pull_request(self, repository: str, number: int) -> PullRequest | None:
         """Read one pull request fresh; None when there is none."""
@@ -244,6 +246,10 @@ class GitHubForge:
             if not _has_next(answer):
                 return
         raise Unavailable(f"GET {path}: more than {_MAX_PAGES} pages")  # not found is not the same as not looked at
+
+
+def _on_pull_request(row: object, hint: CommentHint) -> bool:
+    return not answers.is_on_plain_issue(row, hint.pull_request)
 
 
 def _has_next(answer: Answer) -> bool:

@@ -158,7 +158,7 @@ class _Connection(HTTPSRequestsConnectionClass):
     def __init__(self, session: requests.Session, origin: str) -> None:
         self.session, self._origin = session, origin
 
-    def request(self, verb: str, url: str, input: Any, headers: dict[str, str], stream: bool = False) -> None:  # noqa: ARG002 - PyGithub's signature; every answer is streamed
+    def request(self, verb: str, url: str, input: Any, headers: dict[str, str], stream: bool = False) -> None:  # noqa: ARG002 # PyGithub's signature; every answer is streamed
         """Note what to send; PyGithub asks for the answer next."""
         self._prepared = (verb, self._origin + url, input, headers)
 

@@ -55,7 +55,6 @@ def node(comment_id: int, **more: Any) -> dict[str, Any]:
         "includesCreatedEdit": False,
         "isMinimized": False,
         "createdViaEmail": False,
-        "repository": {"databaseId": 5},
         **more,
     }
 
@@ -75,7 +74,12 @@ def pull(number: int, **more: Any) -> dict[str, Any]:
     }
 
 
+def with_repository(wire: responses.RequestsMock) -> None:
+    wire.get(REPO, json={"id": 5, "full_name": "acme/rig", "default_branch": "main"})
+
+
 def with_comment(wire: responses.RequestsMock, document: Any, about: Any) -> None:
+    with_repository(wire)
     wire.get(f"{REPO}/issues/comments/{document['id']}", json=document)
     wire.post(GRAPHQL, json={"data": {"node": about}})
 
@@ -214,7 +218,7 @@ def test_a_name_that_leaves_its_place_in_the_address_is_our_bug(forge: GitHubFor
 
 
 def test_an_unchanged_listing_is_conditional_and_empty(wire: responses.RequestsMock, forge: GitHubForge) -> None:
-    wire.get(f"{API}/repos/acme/rig", json={"id": 5, "full_name": "acme/rig", "default_branch": "main"})
+    with_repository(wire)
     wire.get(f"{REPO}/issues/comments", status=304, match=[header_matcher({"If-None-Match": '"e1"'})])
     page = forge.comments_since("acme/rig", 0, '"e1"')
     assert page.unchanged
@@ -222,7 +226,7 @@ def test_an_unchanged_listing_is_conditional_and_empty(wire: responses.RequestsM
 
 
 def test_a_listing_of_one_page_gives_its_etag_and_asks_in_utc(wire: responses.RequestsMock, forge: GitHubForge) -> None:
-    wire.get(f"{API}/repos/acme/rig", json={"id": 5, "full_name": "acme/rig", "default_branch": "main"})
+    with_repository(wire)
     query = {"sort": "updated", "direction": "asc", "since": "2026-01-01T00:00:01Z", "per_page": "100", "page": "1"}
     wire.get(f"{REPO}/issues/comments", json=[row(1, 2)], headers={"ETag": '"e2"'}, match=[query_param_matcher(query)])
     page = forge.comments_since("acme/rig", 1_767_225_601_999, None)
@@ -233,7 +237,7 @@ def test_a_listing_of_one_page_gives_its_etag_and_asks_in_utc(wire: responses.Re
 
 def test_later_pages_go_on_at_the_last_time_and_give_no_etag(wire: responses.RequestsMock, forge: GitHubForge) -> None:
     """Between two pages an edited comment leaves its place; counting pages would skip the one that slides into it."""
-    wire.get(f"{API}/repos/acme/rig", json={"id": 5, "full_name": "acme/rig", "default_branch": "main"})
+    with_repository(wire)
     more = {"Link": '<https://forge.invalid/x>; rel="next"', "ETag": '"e1"'}
 
     def page(since: str, number: int, rows: list[Any], headers: dict[str, str]) -> None:
@@ -264,7 +268,9 @@ def test_a_comment_joins_both_answers_and_keeps_them(wire: responses.RequestsMoc
     assert (read.repository_id, read.pull_request, read.author_id, read.author_type) == (5, 7, 1001, "User")
     assert not (read.edited or read.minimised or read.via_app or read.via_email)
     assert json.loads(read.raw) == {"rest": row(1, 0), "graphql": node(1)}
-    assert [call.request.method for call in wire.calls] == ["GET", "POST"], "the edit state is read after the text"
+    assert [call.request.method for call in wire.calls] == ["GET", "GET", "POST"], (
+        "the edit state is read after the text"
+    )
 
 
 @pytest.mark.parametrize(
@@ -294,7 +300,6 @@ def test_each_mark_of_a_comment_is_read(
         {name: value for name, value in node(1).items() if name != "isMinimized"},
         node(1, includesCreatedEdit=None),
         node(1, createdViaEmail="no"),
-        node(1, repository=None),
         {},
     ],
 )
@@ -308,6 +313,7 @@ def test_what_the_forge_does_not_say_is_unavailable_not_harmless(
 
 
 def test_a_deleted_comment_is_none_at_either_answer(wire: responses.RequestsMock, forge: GitHubForge) -> None:
+    with_repository(wire)
     wire.get(f"{REPO}/issues/comments/1", status=404, json={"message": "Not Found"})
     assert forge.comment("acme/rig", 1) is None
     wire.get(f"{REPO}/issues/comments/2", json=row(2, 0))
@@ -328,6 +334,7 @@ def test_a_deleted_comment_is_none_at_either_answer(wire: responses.RequestsMock
 def test_other_graphql_errors_are_unavailable(
     wire: responses.RequestsMock, forge: GitHubForge, document: Any, wait: float | None
 ) -> None:
+    with_repository(wire)
     wire.get(f"{REPO}/issues/comments/1", json=row(1, 0))
     wire.post(GRAPHQL, json=document)
     with pytest.raises(Unavailable) as caught:
@@ -419,7 +426,7 @@ def test_an_open_request_is_reused_and_a_missing_one_opened(wire: responses.Requ
     assert forge.open_draft("acme/rig", "capture/x", "t", "b").number == 8
     assert opened.call_count == 0
     wire.replace(listed.method or "GET", f"{REPO}/pulls", json=[pull(8, state="closed")])
-    wire.get(f"{API}/repos/acme/rig", json={"id": 5, "full_name": "acme/rig", "default_branch": "main"})
+    with_repository(wire)
     assert forge.open_draft("acme/rig", "capture/x", "t", "b").number == 9
     sent = json.loads(opened.calls[0].request.body)
     assert sent == {"title": "t", "body": "b", "head": "capture/x", "base": "main", "draft": True}
@@ -449,3 +456,82 @@ def test_the_bots_id_is_asked_once_unless_it_is_given(wire: responses.RequestsMo
     assert asked.call_count == 1
     assert asked.calls[0].request.headers["Authorization"].endswith(TOKEN)
     forge.disconnect()
+
+
+# Branches
+
+
+def with_branch(wire: responses.RequestsMock, parents: list[str], tree: str, status: str = "ahead") -> None:
+    """A branch that exists already, over a default branch at `bbb…`; the request's own tree would be `wanted`."""
+    with_repository(wire)
+    wire.get(f"{REPO}/git/ref/heads/main", json={"object": {"sha": "b" * 40}})
+    wire.get(f"{REPO}/git/ref/heads/capture/x", json={"object": {"sha": "a" * 40}})
+    wire.get(
+        f"{REPO}/git/commits/{'a' * 40}",
+        json={"tree": {"sha": tree}, "parents": [{"sha": parent} for parent in parents]},
+    )
+    for parent in parents:
+        wire.get(f"{REPO}/git/commits/{parent}", json={"tree": {"sha": "before"}, "parents": []})
+        wire.get(f"{REPO}/compare/{parent}...{'b' * 40}", json={"status": status})
+    wire.post(f"{REPO}/git/blobs", status=201, json={"sha": "blob"})
+    wire.post(f"{REPO}/git/trees", status=201, json={"sha": "wanted"})
+
+
+@pytest.mark.parametrize("parent", ["b" * 40, "c" * 40])
+def test_a_branch_published_before_the_default_one_moved_on_is_known_again(
+    wire: responses.RequestsMock, forge: GitHubForge, parent: str
+) -> None:
+    with_branch(wire, [parent], "wanted")
+    created = wire.post(f"{REPO}/git/refs", status=201, json={})
+    assert forge.publish_branch("acme/rig", "capture/x", {"f": b"x"}, "m") == "a" * 40
+    assert created.call_count == 0
+
+
+@pytest.mark.parametrize(
+    ("parents", "tree", "status"),
+    [
+        (["b" * 40], "more than asked", "ahead"),
+        (["c" * 40], "wanted", "diverged"),
+        (["c" * 40], "wanted", "behind"),
+        (["b" * 40, "c" * 40], "wanted", "ahead"),
+        ([], "wanted", "ahead"),
+    ],
+)
+def test_a_branch_that_holds_anything_else_is_not_taken_for_the_bots(
+    wire: responses.RequestsMock, forge: GitHubForge, parents: list[str], tree: str, status: str
+) -> None:
+    with_branch(wire, parents, tree, status)
+    with pytest.raises(Unavailable, match="another content"):
+        forge.publish_branch("acme/rig", "capture/x", {"f": b"x"}, "m")
+
+
+def test_a_branch_that_somebody_created_meanwhile_is_compared_too(
+    wire: responses.RequestsMock, forge: GitHubForge
+) -> None:
+    wire.get(f"{REPO}/git/ref/heads/capture/x", status=404, json={"message": "Not Found"})
+    with_branch(wire, ["b" * 40], "wanted")
+    wire.get(f"{REPO}/git/commits/{'b' * 40}", json={"tree": {"sha": "before"}, "parents": []})
+    wire.post(f"{REPO}/git/commits", status=201, json={"sha": "d" * 40})
+    wire.post(f"{REPO}/git/refs", status=422, json={"message": "Reference already exists"})
+    assert forge.publish_branch("acme/rig", "capture/x", {"f": b"x"}, "m") == "a" * 40
+
+
+def test_a_branch_that_moved_is_not_forced(wire: responses.RequestsMock, forge: GitHubForge) -> None:
+    wire.get(f"{REPO}/git/ref/heads/capture/x", json={"object": {"sha": "b" * 40}})
+    wire.get(f"{REPO}/git/commits/{'b' * 40}", json={"tree": {"sha": "before"}, "parents": []})
+    wire.post(f"{REPO}/git/blobs", status=201, json={"sha": "blob"})
+    wire.post(f"{REPO}/git/trees", status=201, json={"sha": "wanted"})
+    wire.post(f"{REPO}/git/commits", status=201, json={"sha": "d" * 40})
+    moved = wire.patch(f"{REPO}/git/refs/heads/capture/x", status=422, json={"message": "not a fast forward"})
+    with pytest.raises(Unavailable):
+        forge.commit_file("acme/rig", "capture/x", "f", b"x", "m")
+    assert json.loads(moved.calls[0].request.body) == {"sha": "d" * 40, "force": False}
+
+
+def test_a_listing_without_an_end_is_not_read_for_ever(wire: responses.RequestsMock, forge: GitHubForge) -> None:
+    """I20; and not having found it is not the same as it not being there."""
+    more = {"Link": '<https://forge.invalid/x>; rel="next"'}
+    asked = wire.get(f"{REPO}/issues/7/comments", json=[], headers=more)
+    with pytest.raises(Unavailable, match="pages"):
+        forge.find_comment("acme/rig", 7, "mark")
+    assert asked.call_count == 100
