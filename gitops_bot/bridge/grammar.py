@@ -17,6 +17,7 @@ from gitops_bot.core.errors import Malformed
 MAX_LINE: Final = 64 * 1024
 MAX_KEY: Final = 256
 MAX_TEXT: Final = 16 * 1024
+MAX_NAME: Final = 1024
 MAX_NAME_SHOWN: Final = 64
 MAX_DIGITS: Final = 20
 DEFAULT_REGIME: Final = "rescoped"
@@ -183,7 +184,7 @@ def _tail(value: Mapping[str, object]) -> Tail:
 def _arguments(kind: Kind, value: Mapping[str, object]) -> dict[str, str | float]:
     match kind:
         case Kind.RESCOPE:
-            return {"regime": _text(kind, value, "regime") or DEFAULT_REGIME}
+            return {"regime": _name(kind, value, "regime") or DEFAULT_REGIME}
         case Kind.APPROVE:
             return _optional(kind, value, "trace_id")
         case Kind.DENY:
@@ -201,8 +202,16 @@ def _arguments(kind: Kind, value: Mapping[str, object]) -> dict[str, str | float
 
 
 def _optional(kind: Kind, value: Mapping[str, object], name: str) -> dict[str, str | float]:
-    text = _text(kind, value, name)
+    text = _name(kind, value, name)
     return {name: text} if text else {}
+
+
+def _name(kind: Kind, value: Mapping[str, object], member: str) -> str | None:
+    """Read a name; it goes into a judge's environment, so no control character is in it."""
+    text = _text(kind, value, member)
+    if text and (len(text) > MAX_NAME or not text.isprintable()):
+        raise Malformed(f"{member} must be at most {MAX_NAME} printable characters", where=kind.cmd)
+    return text
 
 
 def _text(kind: Kind, value: Mapping[str, object], name: str) -> str | None:

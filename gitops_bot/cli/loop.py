@@ -1,0 +1,133 @@
+"""`gitops-bot loop run`: the loop driver, with exit statuses of its own: 0 improved or solved, 1 not, 2 escalated."""
+
+from pathlib import Path
+
+import click
+
+from gitops_bot.core.durations import parse_duration
+from gitops_bot.core.errors import ConfigError, Malformed
+
+_USAGE = 64
+
+
+class _Duration(click.ParamType[float | None]):
+    """`90s`, `30m` or `2h`; an empty text is no limit."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
+        text = str(value)
+        if not text:
+            return None
+        try:
+            if text.endswith("d"):
+                raise Malformed("write a duration as 90s, 30m or 2h")
+            return parse_duration(text) / 1000
+        except Malformed as error:
+            self.fail(error.message, param, ctx)
+
+
+_DURATION = _Duration()
+
+
+@click.group()
+def loop() -> None:
+    """Let an agent improve something, measured by a judge that it cannot touch."""
+
+
+@loop.command(context_settings={"ignore_unknown_options": False})
+@click.option("--workspace", required=True, type=click.Path(path_type=Path), help="The folder the agent works in.")
+@click.option("--goal", required=True, help="What is to become better, in words; the agent reads it each turn.")
+@click.option("--judge", required=True, metavar="CMD", help='Prints one JSON object with "score".')
+@click.option("--rig", metavar="CMD", help="Sets up what the judge measures on; runs before each baseline.")
+@click.option("--direction", type=click.Choice(["min", "max"]), default="min", show_default=True)
+@click.option("--control-port", type=click.IntRange(0, 65535), help="Serve the control bridge here; 0 picks a port.")
+@click.option("--control-host", default="127.0.0.1", show_default=True, help="Where the bridge listens.")
+@click.option("--insecure-bridge", is_flag=True, help="Serve the bridge to everybody on loopback, without tokens.")
+@click.option("--max-iterations", type=click.IntRange(0, 1_000_000), default=10, show_default=True)
+@click.option("--max-time", type=_DURATION, default="", help="Active time, as 90s, 30m or 2h; empty = no limit.")
+@click.option("--max-cost", type=click.FloatRange(0, 1e9), default=0.0, metavar="USD", help="0 = no limit.")
+@click.option("--max-park", type=_DURATION, default="", help="How long an ask is waited for; empty = for ever.")
+@click.option("--turn-timeout", type=_DURATION, default="30m", show_default=True, help="How long one turn may take.")
+@click.option("--broker", is_flag=True, help="A broker answers: approve and deny on the bridge are claims for it.")
+@click.option("--broker-url", envvar="BROKER_URL", metavar="URL", help="Register with this broker  [$BROKER_URL].")
+@click.option(
+    "--loop-token-file",
+    envvar="BROKER_LOOP_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    help="The loop token, in a 0600 file  [$BROKER_LOOP_TOKEN_FILE].",
+)
+@click.option("--id", "loop_id", help="The loop's name at the broker; the workspace's name when absent.")
+@click.option("--degraded", is_flag=True, envvar="BROKER_DEGRADED", help="There is no approval surface.")
+@click.option("--resume", is_flag=True, help="Go on where the last run in this workspace ended or died.")
+@click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(
+    workspace: Path,
+    goal: str,
+    judge: str,
+    rig: str | None,
+    direction: str,
+    control_port: int | None,
+    control_host: str,
+    insecure_bridge: bool,
+    max_iterations: int,
+    max_time: float | None,
+    max_cost: float,
+    max_park: float | None,
+    turn_timeout: float | None,
+    broker: bool,
+    broker_url: str | None,
+    loop_token_file: Path | None,
+    loop_id: str | None,
+    degraded: bool,
+    resume: bool,
+    agent: tuple[str, ...],
+) -> None:
+    """Run AGENT over and over in a workspace; keep what the judge calls better.
+
+    AGENT is a command: its prompt comes on standard input, its working folder is the workspace. The judge runs after
+    each turn with LOOP_REGIME (a trace id, or "default") and LOOP_WORKSPACE in its environment; judge and rig live
+    outside the workspace, and a change of their files ends the run. The log is WORKSPACE/state/session.jsonl, the
+    bridge's tokens are WORKSPACE/state/*.token, its address WORKSPACE/state/control-address.
+
+    When the agent needs a regime that a person must grant, it leaves PROVISIONING_PENDING.json and the loop parks until
+    the answer comes; waiting uses neither time nor cost budget.
+
+    Exits with 0 improved or solved, 1 no improvement, 2 escalated (see ESCALATION.json), 64 usage.
+
+    \b
+    Example:
+      gitops-bot loop run --workspace work --goal "lower p99" --judge "python3 judge.py" \\
+        --control-port 0 --max-iterations 20 --max-time 2h --max-park 24h -- my-agent --quiet
+    """
+    from gitops_bot.bootstrap.loop import LoopOptions, run_loop
+    from gitops_bot.loop.vocabulary import Direction
+
+    if agent[0].startswith(("acp:", "acpx:")):
+        raise click.UsageError("only a command can be the agent as yet: -- program [argument …]")
+    options = LoopOptions(
+        workspace=workspace,
+        goal=goal,
+        judge=judge,
+        agent=agent,
+        rig=rig,
+        control_host=control_host,
+        control_port=control_port,
+        insecure=insecure_bridge,
+        max_iterations=max_iterations,
+        max_seconds=max_time or 0.0,
+        max_usd=max_cost,
+        max_park=max_park,
+        turn_timeout=turn_timeout,
+        direction=Direction(direction),
+        broker=broker,
+        degraded=degraded,
+        resume=resume,
+        loop_id=loop_id,
+        broker_url=broker_url,
+        loop_token_file=loop_token_file,
+    )
+    try:
+        raise SystemExit(run_loop(options))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
