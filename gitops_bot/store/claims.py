@@ -33,7 +33,6 @@ _SETTLE: Final = (
 )
 _RECENT_REPLIES: Final = select(func.count()).where(
     claims.c.channel == bindparam("via"),
-    claims.c.reason == bindparam("why"),
     claims.c.settled_at > bindparam("since"),
     claims.c.facts.contains(bindparam("mark"), autoescape=True),
 )
@@ -111,8 +110,7 @@ def settle(
     return tx.execute(_SETTLE, values).rowcount == 1
 
 
-def replies_since(tx: Tx, channel: Channel, reason: str, since: int, mark: str) -> int:
-    """Count claims refused for a reason since a time whose facts hold a mark (a budget's name)."""
-    values = {"via": channel.value, "why": reason, "since": since, "mark": mark}
-    found: int = tx.execute(_RECENT_REPLIES, values).scalar_one()
+def replies_since(tx: Tx, channel: Channel, since: int, mark: str) -> int:
+    """Count claims settled since a time whose facts hold a mark (the name of a budget)."""
+    found: int = tx.execute(_RECENT_REPLIES, {"via": channel.value, "since": since, "mark": mark}).scalar_one()
     return found

@@ -117,7 +117,7 @@ class Database:
             raise ConfigError(f"others than its user may open {path}", fix=f"chmod 600 {path}")
         library = sqlite.choose_library(force_standard)
         engine = create_engine(
-            f"sqlite:///{path}",
+            URL.create("sqlite", database=str(path)),
             module=library.module,
             pool_size=pool_size,
             connect_args={"timeout": 30.0, "cached_statements": _CACHED_STATEMENTS},
@@ -219,6 +219,8 @@ def _prepare_sqlite(engine: Engine, role: Role, journal: str) -> None:
         for pragma in (
             "synchronous=FULL",
             "foreign_keys=ON",
+            # Without it INSERT OR REPLACE removes a row past the trigger that forbids its removal.
+            "recursive_triggers=ON",
             "trusted_schema=OFF",
             "cell_size_check=ON",
         ):

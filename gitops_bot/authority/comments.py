@@ -1,0 +1,373 @@
+"""What a comment on a pull request amounts to: the steps of intake, numbered as on the page (forge-commands, Steps).
+
+Every channel delivers a hint and nothing else: (repository id, comment id). Everything that counts is read fresh here.
+A look-up that failed leaves the claim held and is tried again (I14); whatever bytes arrive cost one refusal (I20).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from gitops_bot.authority.duties import FINISHED, Finished
+from gitops_bot.authority.rules import Rules, params_of, rule_of
+from gitops_bot.authority.settling import Counted, Revoked, Settled, Voice, answer
+from gitops_bot.core.asks import APPROVE, DENY, Ask, AskState, late
+from gitops_bot.core.captures import TraceId
+from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.core.principals import Identity, IdentityKind
+from gitops_bot.core.readings import Comment, Permission, PullRequest, Reaction
+from gitops_bot.core.verdicts import Answer, Channel, ClaimState, Decision
+from gitops_bot.forge import replies
+from gitops_bot.forge.grammar import Judgement, Outcome, judge, parse
+from gitops_bot.policy.lookup import Allowed, NeedsPermission, may_vote, principal_of
+from gitops_bot.ports import Forge
+from gitops_bot.store import asks, captures, claims, due, ledger, outbox
+from gitops_bot.store.captures import PullRequestRow
+from gitops_bot.store.claims import Claim
+from gitops_bot.store.due import Claimed
+from gitops_bot.store.engine import Database, Tx
+
+DUTY: Final = "comment"
+HOUR: Final = 3_600_000
+REPLIES_A_PERSON: Final = 3
+REPLIES_A_PULL_REQUEST: Final = 10
+
+Moved = Callable[[Tx, str], None]
+"""Re-asks for a capture whose pull request moved, in the transaction of the claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What intake works with: repositories by numeric id, the forge, the rules, ages in ms, what to do on a move."""
+
+    database: Database
+    forge: Forge
+    rules: Rules
+    repositories: Mapping[int, str]
+    bot: int
+    moved: Moved
+    max_comment_age: int = 7 * 24 * HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A claim with what was read for it; each step adds what it established."""
+
+    claim: Claim
+    repository: str
+    row: PullRequestRow
+    ask: Ask
+    comment: Comment
+
+    @property
+    def lane(self) -> str:
+        """Everything that is written to this pull request goes in this order."""
+        return f"capture:{self.row.capture}"
+
+
+def leave_hint(tx: Tx, repository_id: int, comment_id: int, pull_request: int) -> bool:
+    """Leave a claim for a comment that may be a command; the first hint wins, others change nothing."""
+    source = f"{repository_id}:{comment_id}"
+    facts = {"repository_id": repository_id, "comment_id": comment_id, "pull_request": pull_request}
+    claim, is_new = claims.add(tx, Channel.FORGE, source, facts)
+    if is_new:
+        due.set_due(tx, DUTY, claim.id, tx.now)
+        ledger.append(tx, Entry(EventKind.COMMENT_SEEN, tx.now, channel=Channel.FORGE.value, facts=facts))
+    return is_new
+
+
+def take(intake: Intake, claimed: Claimed) -> Finished:
+    """Take one claim through all steps. Raises `Unavailable` to be called again: the claim is held."""
+    with intake.database.read() as tx:
+        claim = claims.get(tx, claimed.key)
+    if claim is None or claim.state not in (ClaimState.NEW, ClaimState.HELD):
+        return FINISHED
+    try:
+        _take(intake, claim)
+    except Unavailable as error:
+        _hold(intake, claim, str(error))
+        raise
+    return FINISHED
+
+
+def _take(intake: Intake, claim: Claim) -> None:
+    # Step 1: the repository is configured, the pull request carries an ask of ours.
+    repository = intake.repositories.get(claim.facts["repository_id"])
+    if repository is None:
+        return _ignore(intake, claim, "unknown repository")
+    # Step 2: the comment, read fresh; from here on only this reading counts.
+    comment = intake.forge.comment(repository, claim.facts["comment_id"])
+    if comment is None:
+        return _ignore(intake, claim, "the comment is gone")
+    with intake.database.read() as tx:
+        row = captures.pull_request(tx, claim.facts["repository_id"], comment.pull_request)
+        ask = asks.get(tx, row.ask) if row is not None else None
+    if row is None or ask is None:
+        return _ignore(intake, claim, "no ask of ours")
+    case = _Case(claim, repository, row, ask, comment)
+    # Step 3: a user's own comment.
+    author = _author(case, intake.bot)
+    if author is not None:
+        return _refuse(intake, case, author)
+    # Step 4: it parses, and names the trace id of this pull request's ask.
+    judgement = judge(parse(comment.body), _trace_id(ask))
+    match judgement.outcome:
+        case Outcome.SILENT:
+            return _ignore(intake, claim, "no command")
+        case Outcome.HELP | Outcome.STATUS:
+            return _inform(intake, case, judgement)
+        case Outcome.NEAR_MISS:
+            return _reply_to_voter(intake, case, Reason(judgement.reason), replies.near_miss(judgement, comment.id))
+        case Outcome.APPROVE if ask.state is not AskState.OPEN:
+            refused = late(ask)
+            return _reply_to_voter(intake, case, refused.reason, replies.late(refused, comment.id))
+        case Outcome.APPROVE | Outcome.DENY:
+            return _decide(intake, case, judgement)
+        case _:
+            assert_never(judgement.outcome)
+
+
+def _trace_id(ask: Ask) -> TraceId:
+    assert ask.action is not None
+    return TraceId(str(params_of(ask.action)["trace_id"]))
+
+
+def _author(case: _Case, bot: int) -> Refused | None:
+    comment = case.comment
+    if comment.author_type != "User" or comment.author_id == bot:
+        return refuse(Reason.FROM_BOT, account=comment.author_id)
+    if comment.via_app:
+        return refuse(Reason.VIA_APP, account=comment.author_id)
+    if comment.via_email:
+        return refuse(Reason.VIA_EMAIL, account=comment.author_id)
+    return None
+
+
+def _decide(intake: Intake, case: _Case, judgement: Judgement) -> None:
+    comment = case.comment
+    with intake.database.read() as tx:
+        age = tx.now - comment.created_at
+    # Step 5: as it was written, and lately.
+    unfit = _fitness(comment, age, intake.max_comment_age)
+    if unfit is not None:
+        return _refuse(intake, case, unfit)
+    # Step 6: the pull request, read fresh. Only while the ask is open: a deny that comes later takes away, whatever
+    # became of the pull request.
+    if case.ask.state is AskState.OPEN:
+        pull = intake.forge.pull_request(case.repository, case.row.number)
+        gone = standing(pull, case.row)
+        if gone is not None:
+            return _move(intake, case, gone)
+    # Step 7: who, by numeric id, with the permission that the policy asks for.
+    permission = _permission(intake, case, judgement)
+    if isinstance(permission, Refused):
+        return _refuse(intake, case, permission)
+    # Step 8: bound by reference to this ask and head (I4), counted, settled.
+    _settle(intake, case, judgement, permission)
+
+
+def _fitness(comment: Comment, age: int, most: int) -> Refused | None:
+    if comment.edited:
+        return refuse(Reason.EDITED)
+    if comment.minimised:
+        return refuse(Reason.MINIMISED)
+    if age > most:
+        return refuse(Reason.TOO_OLD, age_ms=age)
+    return None
+
+
+def standing(pull: PullRequest | None, row: PullRequestRow) -> Refused | None:
+    """Compare a fresh reading with the pull request as the bot made it; shared by intake, submit and rescope."""
+    if pull is None or pull.state != "open":
+        return refuse(Reason.CLOSED)
+    if not pull.draft:
+        return refuse(Reason.NOT_DRAFT)
+    if pull.head_sha != row.head or pull.base_ref != row.base:
+        return refuse(Reason.STALE_HEAD, pushed=row.head, now=pull.head_sha)
+    return None
+
+
+def _permission(intake: Intake, case: _Case, judgement: Judgement) -> Permission | Refused | None:
+    """Find what the author may do: the policy first, and the forge only when the policy asks for a permission."""
+    decision = Decision.APPROVE if judgement.outcome is Outcome.APPROVE else Decision.DENY
+    allowed = _ask_policy(intake, case, decision, None)
+    if isinstance(allowed, Refused):
+        return allowed
+    if isinstance(allowed, Allowed):
+        return None
+    if allowed.team is not None:
+        raise Unavailable("team membership cannot be read yet")
+    comment = case.comment
+    return intake.forge.permission(case.repository, comment.author_login, comment.author_id)
+
+
+def _ask_policy(
+    intake: Intake, case: _Case, decision: Decision, permission: Permission | None
+) -> Allowed | NeedsPermission | Refused:
+    rule = rule_of(intake.rules, case.ask)
+    if isinstance(rule, Refused):
+        return rule
+    account = case.comment.author_id
+    return may_vote(
+        intake.rules.policy,
+        rule,
+        principal_of(intake.rules.policy, Identity(IdentityKind.GITHUB, str(account))),
+        Channel.FORGE,
+        decision=decision,
+        requester=case.ask.requester,
+        agent_owner=case.ask.owner,
+        candidates=case.ask.candidates,
+        account=account,
+        github_permission=permission,
+    )
+
+
+def _settle(intake: Intake, case: _Case, judgement: Judgement, permission: Permission | None) -> None:
+    comment, claim = case.comment, case.claim
+    parsed = parse(comment.body)
+    reason = getattr(parsed, "reason", "") or None
+    approve = judgement.outcome is Outcome.APPROVE
+    voice = Voice(
+        principal=principal_of(intake.rules.policy, Identity(IdentityKind.GITHUB, str(comment.author_id))),
+        channel=Channel.FORGE,
+        evidence=comment.raw,
+        account=comment.author_id,
+        permission=permission,
+        claim=claim.id,
+    )
+    given = Answer(APPROVE if approve else DENY, reason, case.ask.binding)
+    with intake.database.write() as tx:
+        result = answer(tx, intake.rules, case.ask.id, given, voice)
+        match result:
+            case Settled() | Counted() | Revoked():
+                _close_claim(tx, case, ClaimState.COUNTED, None, {})
+                _react(tx, case, Reaction.ROCKET)
+                _show(tx, case)
+            case NeedsPermission():
+                raise Unavailable("the policy changed while the permission was read")
+            case Refused():
+                _close_claim(tx, case, ClaimState.REFUSED, result.reason, {})
+                _react(tx, case, Reaction.CONFUSED)
+            case _:
+                assert_never(result)
+
+
+# Step 9: reaction, status, reply; all through the outbox.
+
+
+def _react(tx: Tx, case: _Case, reaction: Reaction) -> None:
+    payload = {"repository": case.repository, "comment": case.comment.id, "reaction": reaction.value}
+    key = f"react:{case.claim.source}:{reaction.value}"
+    outbox.enqueue(tx, outbox.Effect(key, case.lane, "forge.react", payload))
+
+
+def _show(tx: Tx, case: _Case) -> None:
+    capture = captures.get(tx, case.row.capture)
+    if capture is not None and capture.pull_request == case.row.number:
+        payload = {"capture": capture.id, "number": case.row.number}
+        key = f"status:{capture.id}:claim:{case.claim.id}"
+        outbox.enqueue(
+            tx, outbox.Effect(key, case.lane, "forge.status", payload, replace_key=f"status:{case.row.number}")
+        )
+
+
+def _close_claim(tx: Tx, case: _Case, state: ClaimState, reason: str | None, facts: Mapping[str, Fact]) -> bool:
+    seen: dict[str, Fact] = {"account": case.comment.author_id, "pull": f"{case.row.repository_id}#{case.row.number}"}
+    return claims.settle(
+        tx, case.claim, state, reason, ask=case.ask.id, facts={**seen, **facts}, evidence=case.comment.raw
+    )
+
+
+def _refuse(intake: Intake, case: _Case, refused: Refused) -> None:
+    """Refuse a claim: a reaction for the author, a ledger entry, no words."""
+    with intake.database.write() as tx:
+        if _close_claim(tx, case, ClaimState.REFUSED, refused.reason, {}):
+            _ledger_refusal(tx, case, refused.reason)
+            if refused.reason not in (Reason.FROM_BOT, Reason.UNKNOWN_PRINCIPAL):
+                _react(tx, case, Reaction.CONFUSED)
+
+
+def _ledger_refusal(tx: Tx, case: _Case, reason: Reason) -> None:
+    entry = Entry(
+        EventKind.VOTE_REFUSED,
+        tx.now,
+        ask=case.ask.id,
+        capture=case.row.capture,
+        channel=Channel.FORGE.value,
+        reason=reason,
+        facts={"account": case.comment.author_id, "claim": case.claim.id, "comment": case.comment.id},
+    )
+    ledger.append(tx, entry)
+
+
+def _reply_to_voter(intake: Intake, case: _Case, reason: Reason, text: str) -> None:
+    """Answer almost-commands with one short reply, only to people who may vote, within the budgets of an hour."""
+    allowed = _ask_policy(intake, case, Decision.DENY, None)
+    if isinstance(allowed, NeedsPermission) and allowed.team is None:
+        held = intake.forge.permission(case.repository, case.comment.author_login, case.comment.author_id)
+        allowed = _ask_policy(intake, case, Decision.DENY, held)
+    with intake.database.write() as tx:
+        person = f'"replied_to":{case.comment.author_id},'
+        pull = f'"replied_on":"{case.row.repository_id}#{case.row.number}"'
+        within = (
+            claims.replies_since(tx, Channel.FORGE, tx.now - HOUR, person) < REPLIES_A_PERSON
+            and claims.replies_since(tx, Channel.FORGE, tx.now - HOUR, pull) < REPLIES_A_PULL_REQUEST
+        )
+        replying = isinstance(allowed, Allowed) and within
+        marks: dict[str, Fact] = {}
+        if replying:
+            marks = {
+                "replied_on": f"{case.row.repository_id}#{case.row.number}",
+                "replied_to": case.comment.author_id,
+                "replying": True,
+            }
+        if not _close_claim(tx, case, ClaimState.REFUSED, reason, marks):
+            return
+        _ledger_refusal(tx, case, reason)
+        if replying:
+            _say(tx, case, text)
+
+
+def _say(tx: Tx, case: _Case, text: str) -> None:
+    payload = {
+        "repository": case.repository,
+        "number": case.row.number,
+        "marker": replies.reply_marker(case.comment.id),
+        "body": text,
+    }
+    outbox.enqueue(tx, outbox.Effect(f"reply:{case.claim.source}", case.lane, "forge.reply", payload))
+
+
+def _inform(intake: Intake, case: _Case, judgement: Judgement) -> None:
+    """Answer the two commands that decide nothing: help in words, status by an update of the one status comment."""
+    if judgement.outcome is Outcome.HELP:
+        _reply_to_voter(intake, case, Reason.NEAR_MISS, replies.help_text(_trace_id(case.ask), case.comment.id))
+        return
+    with intake.database.write() as tx:
+        if _close_claim(tx, case, ClaimState.IGNORED, None, {"did": "status"}):
+            _show(tx, case)
+            _react(tx, case, Reaction.EYES)
+
+
+def _move(intake: Intake, case: _Case, gone: Refused) -> None:
+    """The pull request is not as the bot made it: the claim is refused, and a move re-asks in the same transaction."""
+    with intake.database.write() as tx:
+        if not _close_claim(tx, case, ClaimState.REFUSED, gone.reason, {}):
+            return
+        _ledger_refusal(tx, case, gone.reason)
+        _react(tx, case, Reaction.CONFUSED)
+        if gone.reason is Reason.STALE_HEAD:
+            intake.moved(tx, case.row.capture)
+
+
+def _ignore(intake: Intake, claim: Claim, why: str) -> None:
+    with intake.database.write() as tx:
+        if claims.settle(tx, claim, ClaimState.IGNORED, None, ask=None, facts={"why": why}, evidence=None):
+            facts = {"claim": claim.id, "why": why}
+            ledger.append(tx, Entry(EventKind.CLAIM_IGNORED, tx.now, channel=Channel.FORGE.value, facts=facts))
+
+
+def _hold(intake: Intake, claim: Claim, why: str) -> None:
+    with intake.database.write() as tx:
+        claims.settle(tx, claim, ClaimState.HELD, None, ask=claim.ask, facts={"held": why[:200]}, evidence=None)

@@ -1,0 +1,361 @@
+"""Captures as rows: requested, joined, left and moved along by the machine, each in one transaction with what follows.
+
+After `apply` the state, its ledger entry and the effects that the machine commands are committed together. Nothing here
+talks to the outside.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
+from gitops_bot.authority.closing import renew, supersede, withdraw
+from gitops_bot.authority.rules import Rules
+from gitops_bot.broker.machine import Command, Event, advance
+from gitops_bot.core.asks import AskState
+from gitops_bot.core.captures import CaptureState, Regime
+from gitops_bot.core.errors import Reason, Refused, refuse
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.core.verdicts import Channel
+from gitops_bot.policy.lookup import lookup
+from gitops_bot.store import agents, asks, captures, due, ledger, outbox, threads, votes, waiters
+from gitops_bot.store.captures import Capture, Seat
+from gitops_bot.store.engine import Tx
+from gitops_bot.store.ids import new_id
+from gitops_bot.store.states import SeatState, WaiterKind
+
+VERB: Final = "capture.approve"
+DUTY: Final = waiters.duty(WaiterKind.CAPTURE)
+MOST_MOVES: Final = 3
+"""The third head that moved in a row opens no successor (forge-commands, step 6)."""
+
+_EVENTS: Final = {
+    CaptureState.APPROVED: EventKind.CAPTURE_APPROVED,
+    CaptureState.SUBMITTED: EventKind.CAPTURE_SUBMITTED,
+    CaptureState.RUNNING: EventKind.CAPTURE_RUNNING,
+    CaptureState.READY: EventKind.CAPTURE_READY,
+    CaptureState.RESCOPED: EventKind.CAPTURE_RESCOPED,
+    CaptureState.DENIED: EventKind.CAPTURE_DENIED,
+    CaptureState.FAILED: EventKind.CAPTURE_FAILED,
+    CaptureState.CANCELLED: EventKind.CAPTURE_CANCELLED,
+    CaptureState.REQUESTED: EventKind.CAPTURE_RETURNED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where captures are asked for: environment, the forge's repository (`owner/name`; None: no forge), and whether
+    there is any approval surface at all."""
+
+    environment: str
+    repository: str | None
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A capture that an authenticated agent wants. `loop` is set for a loop's own run."""
+
+    agent: agents.Agent
+    run: agents.Run
+    regime: Regime
+    why: str
+    mode: str = "block"
+    loop: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the agent is told; `status` ∈ hit, submitted, pending_approval, escalate."""
+
+    status: str
+    capture: Capture | None
+    ask: str | None = None
+    reason: str | None = None
+
+
+def lane(capture: str) -> str:
+    """Name the lane of everything that is written to a capture's pull request."""
+    return f"capture:{capture}"
+
+
+def request(tx: Tx, rules: Rules, place: Place, wanted: Request, *, hit: Capture | None) -> Answered | Refused:
+    """Ask for a capture: join the one under way, or open a new one with its ask and its draft pull request.
+
+    `hit` is a finished capture whose artefact was re-hashed just now; whether its approval still stands is checked
+    here.
+    """
+    if hit is not None and _is_hit(tx, rules, hit):
+        _sit(tx, hit, wanted)
+        due.set_due(tx, DUTY, hit.id, tx.now)
+        return Answered("hit", hit, hit.ask)
+    standing = captures.active(tx, place.environment, wanted.regime.trace_id)
+    if standing is not None:
+        _sit(tx, standing, wanted)
+        status = "pending_approval" if standing.state is CaptureState.REQUESTED else "submitted"
+        return Answered(status, standing, standing.ask)
+    if place.degraded:
+        return Answered("escalate", None, reason="there is no approval surface here")
+    return _open(tx, rules, place, wanted)
+
+
+def _open(tx: Tx, rules: Rules, place: Place, wanted: Request) -> Answered | Refused:
+    capture_id = new_id(tx.now)
+    regime = wanted.regime
+    wish = Wish(
+        agent=wanted.agent,
+        run=wanted.run,
+        waiter=Waiter(WaiterKind.CAPTURE, capture_id),
+        verb=VERB,
+        params={"trace_id": regime.trace_id, "regime": regime.params()},
+        text=f"Measure {regime.trace_id}?",
+        why=wanted.why,
+        idempotency_key=wanted.idempotency_key,
+    )
+    opened = open_ask(tx, rules, wish)
+    if isinstance(opened, Refused):
+        return opened
+    if opened.repeated:
+        earlier = captures.of_ask(tx, opened.ask.id)
+        if earlier is None:
+            return refuse(
+                Reason.ALREADY_SETTLED, "The same action is being asked outside a capture.", ask=opened.ask.id
+            )
+        status = "pending_approval" if earlier.state is CaptureState.REQUESTED else "submitted"
+        return Answered(status, earlier, opened.ask.id)
+    capture = Capture(
+        id=capture_id,
+        trace_id=regime.trace_id,
+        environment=place.environment,
+        repository=place.repository or "",
+        state=CaptureState.REQUESTED,
+        ask=opened.ask.id,
+        agent=wanted.agent.id,
+        run=wanted.run.id,
+        requester=wanted.agent.principal,
+        why=wanted.why,
+        artefact=None,
+        digest=None,
+        knobs=None,
+        error=None,
+        attempt=0,
+        successor=0,
+        moved_heads=0,
+        branch=None,
+        pull_request=None,
+        url=None,
+        head=None,
+        base=None,
+        status_comment=None,
+        created_at=tx.now,
+        updated_at=tx.now,
+        ready_at=None,
+        version=0,
+    )
+    captures.add(tx, capture)
+    _sit(tx, capture, wanted)
+    entry = Entry(
+        EventKind.CAPTURE_REQUESTED,
+        tx.now,
+        ask=opened.ask.id,
+        run=wanted.run.id,
+        capture=capture.id,
+        agent=wanted.agent.id,
+        principal=wanted.agent.principal,
+        facts={"trace_id": capture.trace_id, "mode": wanted.mode},
+    )
+    ledger.append(tx, entry)
+    if on_forge(rules, place, capture):
+        draft(tx, capture)
+    return Answered("pending_approval", capture, opened.ask.id)
+
+
+def on_forge(rules: Rules, place: Place, capture: Capture) -> bool:
+    """Tell whether a capture is shown as a pull request: a forge is configured and the policy accepts it."""
+    rule = lookup(rules.policy, VERB, {"trace_id": capture.trace_id, "regime": capture.regime.params()})
+    return bool(place.repository) and not isinstance(rule, Refused) and Channel.FORGE in rule.channels
+
+
+def draft(tx: Tx, capture: Capture) -> None:
+    """Put the opening of a capture's draft pull request into the outbox, one for each ask."""
+    effect = outbox.Effect(
+        key=f"open:{capture.ask}",
+        lane=lane(capture.id),
+        kind="forge.open_draft",
+        payload={"capture": capture.id, "ask": capture.ask},
+    )
+    outbox.enqueue(tx, effect)
+
+
+def _sit(tx: Tx, capture: Capture, wanted: Request) -> None:
+    if wanted.loop is not None:
+        place = Seat(capture.id, wanted.run.id, wanted.loop, wanted.run.version, wanted.mode, SeatState.WAITING)
+        captures.seat(tx, place)
+
+
+def _is_hit(tx: Tx, rules: Rules, hit: Capture) -> bool:
+    """Tell whether a finished capture was approved here, is not revoked, and is younger than the verb's `reuse`."""
+    ask = asks.get(tx, hit.ask) if hit.ask else None
+    if ask is None or ask.state is not AskState.APPROVED or votes.revocations_of(tx, ask.id):
+        return False
+    rule = lookup(rules.policy, VERB, {"trace_id": hit.trace_id, "regime": hit.regime.params()})
+    return not isinstance(rule, Refused) and ask.ended_at is not None and tx.now < ask.ended_at + rule.reuse
+
+
+def apply(tx: Tx, capture: Capture, event: Event, reason: str | None = None, **values: Any) -> Capture | None:
+    """Move a capture along the table, with further columns; None when the event means nothing now, or the row changed
+    since it was read. The ledger entry and the commanded effects are in the same transaction."""
+    transition = advance(capture.state, event)
+    if transition is None or not captures.change(tx, capture, state=transition.state, **values):
+        return None
+    changed = captures.get(tx, capture.id)
+    assert changed is not None
+    entry = Entry(
+        _EVENTS[transition.state],
+        tx.now,
+        ask=changed.ask,
+        run=changed.run,
+        capture=changed.id,
+        agent=changed.agent,
+        reason=reason,
+        facts={"event": event.value, "attempt": changed.attempt, "digest": changed.digest},
+    )
+    ledger.append(tx, entry)
+    for command in transition.commands:
+        _command(tx, capture, changed, command, reason or event.value)
+    return changed
+
+
+def _command(tx: Tx, before: Capture, after: Capture, command: Command, reason: str) -> None:
+    match command:
+        case Command.TELL_RESCOPE:
+            due.set_due(tx, DUTY, after.id, tx.now)
+        case Command.TELL_DENY:
+            for place in captures.seats(tx, after.id):
+                if place.state is SeatState.WAITING:
+                    tell(tx, after, place, "deny", before.ask or "", reason)
+        case Command.CANCEL_JOB:
+            if before.state in (CaptureState.SUBMITTED, CaptureState.RUNNING):
+                job = before.job
+                outbox.enqueue(tx, outbox.Effect(f"cancel:{job}", f"job:{job}", "capture.cancel", {"job": job}))
+        case Command.SHOW:
+            show(tx, after)
+        case Command.CLOSE:
+            if before.pull_request is not None:
+                payload = {"capture": after.id, "number": before.pull_request}
+                key = f"close:{after.id}:{before.pull_request}"
+                outbox.enqueue(tx, outbox.Effect(key, lane(after.id), "forge.close", payload))
+        case Command.RECORD:
+            record(tx, after)
+
+
+def record(tx: Tx, capture: Capture) -> None:
+    """Put the calibration's commit and the end of the draft into the outbox."""
+    if capture.pull_request is not None:
+        effect = outbox.Effect(f"record:{capture.id}", lane(capture.id), "forge.record", {"capture": capture.id})
+        outbox.enqueue(tx, effect)
+
+
+def show(tx: Tx, capture: Capture) -> None:
+    """Put an update of the status comment into the outbox; it is rendered from the rows when it leaves."""
+    if capture.pull_request is None:
+        return
+    effect = outbox.Effect(
+        key=f"status:{capture.id}:{capture.version}:{capture.state.value}",
+        lane=lane(capture.id),
+        kind="forge.status",
+        payload={"capture": capture.id, "number": capture.pull_request},
+        replace_key=f"status:{capture.pull_request}",
+    )
+    outbox.enqueue(tx, effect)
+
+
+def tell(tx: Tx, capture: Capture, place: Seat, what: str, ask: str, reason: str = "") -> None:
+    """Put the one terminal signal for a seat into the outbox: `rescope` or `deny` (I10)."""
+    key = f"{what}:{ask}:{place.loop}:{place.run_version}"
+    payload = {
+        "capture": capture.id,
+        "loop": place.loop,
+        "run": place.run,
+        "run_version": place.run_version,
+        "trace_id": capture.trace_id,
+        "ask": ask,
+        "reason": reason,
+    }
+    outbox.enqueue(tx, outbox.Effect(key, f"loop:{place.loop}", f"bridge.{what}", payload))
+
+
+def leave(tx: Tx, loop: str, reason: str) -> int:
+    """Take a loop away from everything that it waits for; with the last seat the ask is withdrawn and the capture
+    cancelled, in this transaction. Gives how many seats ended."""
+    ended = 0
+    for place in captures.waiting_seats_of_loop(tx, loop):
+        capture = captures.get(tx, place.capture, lock=True)
+        if capture is None or not captures.leave(tx, place, SeatState.GONE):
+            continue
+        ended += 1
+        entry = Entry(
+            EventKind.LOOP_GAVE_UP,
+            tx.now,
+            ask=capture.ask,
+            run=place.run,
+            capture=capture.id,
+            reason=reason,
+            facts={"loop": loop},
+        )
+        ledger.append(tx, entry)
+        if any(other.state is SeatState.WAITING for other in captures.seats(tx, capture.id)):
+            continue
+        if capture.ask is not None:
+            withdraw(tx, capture.ask, by=f"loop:{loop}", reason=reason)
+        apply(tx, capture, Event.ALL_LEFT, reason)
+    return ended
+
+
+def head_moved(tx: Tx, rules: Rules, place: Place, capture_id: str) -> None:
+    """Re-ask after the pull request moved: the open ask is superseded, an approved one gets a revocation, the capture
+    returns to REQUESTED under the new ask; the third time in a row nothing is opened (forge-commands, step 6)."""
+    capture = captures.get(tx, capture_id, lock=True)
+    if capture is None or capture.ask is None or advance(capture.state, Event.HEAD_MOVED) is None:
+        return
+    ask = asks.get(tx, capture.ask, lock=True)
+    assert ask is not None
+    reason = Reason.STALE_HEAD
+    if ask.state is AskState.APPROVED:
+        votes.revoke(tx, ask.id, "gitops-bot", "moved", Channel.FORGE, text=reason.value, claim=None, evidence=b"{}")
+        entry = Entry(EventKind.REVOCATION, tx.now, ask=ask.id, capture=capture.id, reason=reason.value)
+        ledger.append(tx, entry)
+    if capture.moved_heads + 1 >= MOST_MOVES:
+        if ask.state is AskState.OPEN:
+            withdraw(tx, ask.id, by="gitops-bot", reason=reason.value, to_backlog=True)
+        else:
+            threads.enter_backlog(tx, ask.id, reason.value)
+        apply(tx, capture, Event.MOVED_TOO_OFTEN, reason.value)
+        return
+    opened = supersede(tx, rules, ask.id, reason) if ask.state is AskState.OPEN else renew(tx, rules, ask)
+    if not isinstance(opened, Opened):
+        apply(tx, capture, Event.DENIED, opened.reason.value)
+        return
+    waiters.add(tx, opened.ask.id, WaiterKind.CAPTURE, capture.id)
+    returned = apply(
+        tx,
+        capture,
+        Event.HEAD_MOVED,
+        reason.value,
+        ask=opened.ask.id,
+        moved_heads=capture.moved_heads + 1,
+        successor=capture.successor + 1,
+        attempt=capture.attempt + 1,
+        pull_request=None,
+        url=None,
+        head=None,
+        base=None,
+        branch=None,
+        status_comment=None,
+        artefact=None,
+        digest=None,
+        knobs=None,
+        ready_at=None,
+    )
+    if returned is not None and on_forge(rules, place, returned):
+        draft(tx, returned)
