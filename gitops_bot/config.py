@@ -1,11 +1,275 @@
-"""The only reader of the environment: gives frozen values; nobody below asks the environment again."""
+"""The only reader of the environment: gives frozen `Settings`; nobody below asks the environment again.
 
+`gitops-bot.toml`, then `GITOPS_BOT_<SECTION>_<KEY>` variables, then flags of a command. Unknown keys are errors with
+the nearest known one. Secrets come from files only (`*_file`), must be the owner's alone, and are never shown.
+"""
+
+import difflib
 import os
-from typing import Final
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
 
+from gitops_bot.core.durations import parse_duration
+from gitops_bot.core.errors import ConfigError, Malformed
+
+FILE_NAME: Final = "gitops-bot.toml"
 _AGENT_NAMES: Final = ("GITOPS_BOT_URL", "GITOPS_BOT_TOKEN", "LOOP_REGIME")
+_EXEMPT: Final = frozenset({*_AGENT_NAMES, "GITOPS_BOT_CONFIG"})
+_EXEMPT_PREFIX: Final = "GITOPS_BOT_TEST_"
+_MAX_FILE: Final = 1024 * 1024
+
+_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "": {"policies": "policies", "state": ".gitops-bot", "repository": ""},
+    "database": {"url_file": "", "owner_url_file": ""},
+    "forge": {
+        "kind": "github",
+        "repositories": [],
+        "api_url": "https://api.github.com",
+        "token_file": "",
+        "max_comment_age": "7d",
+        "poll_fast": "2s",
+        "poll_slow": "30s",
+    },
+    "signed": {"environment": "production", "trust_file": "", "shared_uid": ""},
+    "workspace": {"bind": "127.0.0.1:8480", "origin": "", "name": "gitops-bot"},
+    "broker": {"operator": "", "degraded": False, "resume_grace": "2m", "token_file": ""},
+    "asks": {"repeat_after": "24h", "max_open_gated": 5, "max_open_bound": 20},
+    "capture": {"program": [], "timeout": "2h", "attempts": 2, "cost": "time on the measured endpoint", "publish": ""},
+}
+_DURATIONS: Final = frozenset({"max_comment_age", "poll_fast", "poll_slow", "resume_grace", "repeat_after", "timeout"})
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeSettings:
+    """`[forge]`: repositories as `owner/name`; times in ms. No repositories: no forge."""
+
+    kind: str
+    repositories: tuple[str, ...]
+    api_url: str
+    token_file: Path | None
+    max_comment_age: int
+    poll_fast: int
+    poll_slow: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """`[capture]`: the measuring program as an argument vector (empty: this host runs no captures), its limit in ms,
+    attempts, the cost as shown to people, and a folder to which ready calibrations are copied for the judge."""
+
+    program: tuple[str, ...]
+    timeout: int
+    attempts: int
+    cost: str
+    publish: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that is set, with relative paths made absolute from the file's folder. Times in ms."""
+
+    root: Path
+    state: Path
+    policies: Path
+    repository: str
+    environment: str
+    trust_file: Path
+    shared_uid: str
+    database_url: str
+    owner_url: str
+    forge: ForgeSettings
+    capture: CaptureSettings
+    bind_host: str
+    bind_port: int
+    origin: str
+    name: str
+    operator: str
+    degraded: bool
+    resume_grace: int
+    repeat_after: int
+    max_open_gated: int
+    max_open_bound: int
 
 
 def agent_environment() -> dict[str, str]:
     """Give what a loop hands to its agent and judge: the three names, a missing one as the empty string."""
     return {name: os.environ.get(name, "") for name in _AGENT_NAMES}
+
+
+def load(path: Path | None = None) -> Settings:
+    """Read the settings from a file (default: `$GITOPS_BOT_CONFIG`, else `gitops-bot.toml` here) and the environment.
+
+    A file that is named must exist; without any, defaults stand.
+
+    Raises:
+        ConfigError: an unknown key, a value of another type, or a secret file that others may read.
+    """
+    named = path or (Path(os.environ["GITOPS_BOT_CONFIG"]) if os.environ.get("GITOPS_BOT_CONFIG") else None)
+    file = named or Path(FILE_NAME)
+    document: dict[str, Any] = {}
+    if named is not None or file.exists():
+        document = _read(file)
+    return _settings(file.absolute().parent, _merge(document, os.environ))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        raw = file.read_bytes()
+        return tomllib.loads(raw[:_MAX_FILE].decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}", fix="name the file with --config") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is no TOML: {error}") from error
+
+
+def _merge(document: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    merged = {section: dict(keys) for section, keys in _DEFAULTS.items()}
+    for name, value in document.items():
+        if isinstance(value, dict):
+            if name not in _DEFAULTS or name == "":
+                raise _unknown(f"[{name}]", [f"[{known}]" for known in _DEFAULTS if known])
+            for key, one in value.items():
+                _put(merged, name, key, one)
+        else:
+            _put(merged, "", name, value)
+    for variable, text in environment.items():
+        if not variable.startswith("GITOPS_BOT_") or variable in _EXEMPT or variable.startswith(_EXEMPT_PREFIX):
+            continue
+        section, key = _variable(variable)
+        _put(merged, section, key, _typed(_DEFAULTS[section][key], text, variable))
+    return merged
+
+
+def _unknown(name: str, known: list[str]) -> ConfigError:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    return ConfigError(
+        f"unknown setting {name}", fix=f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    )
+
+
+def _put(merged: dict[str, dict[str, Any]], section: str, key: str, value: Any) -> None:
+    known = _DEFAULTS[section]
+    shown = f"[{section}] {key}" if section else key
+    if key not in known:
+        raise _unknown(shown, [f"[{section}] {name}" if section else name for name in known])
+    if type(value) is not type(known[key]):
+        raise ConfigError(f"{shown} must be a {type(known[key]).__name__}, not a {type(value).__name__}")
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{shown} must be a list of strings")
+    merged[section][key] = value
+
+
+def _variable(variable: str) -> tuple[str, str]:
+    wanted = variable.removeprefix("GITOPS_BOT_").lower()
+    names = {
+        f"{section}_{key}" if section else key: (section, key) for section, keys in _DEFAULTS.items() for key in keys
+    }
+    if wanted not in names:
+        raise _unknown(variable, [f"GITOPS_BOT_{name.upper()}" for name in names])
+    return names[wanted]
+
+
+def _typed(default: Any, text: str, variable: str) -> Any:
+    if isinstance(default, bool):
+        if text not in ("0", "1", "true", "false"):
+            raise ConfigError(f"{variable} must be true or false")
+        return text in ("1", "true")
+    if isinstance(default, int):
+        if not text.isascii() or not text.isdigit():
+            raise ConfigError(f"{variable} must be a number")
+        return int(text)
+    if isinstance(default, list):
+        return [item for item in text.split(",") if item]
+    return text
+
+
+def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
+    top, forge, capture = values[""], values["forge"], values["capture"]
+    state = root / top["state"]
+
+    def path(text: str) -> Path | None:
+        return root / text if text else None
+
+    def time(section: str, key: str) -> int:
+        try:
+            return parse_duration(values[section][key])
+        except Malformed as error:
+            raise ConfigError(f"[{section}] {key}: {error.message}", fix="write 90s, 30m, 2h or 7d") from error
+
+    host, _, port = values["workspace"]["bind"].rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ConfigError("[workspace] bind must be HOST:PORT", fix='bind = "127.0.0.1:8480"')
+    if forge["kind"] != "github":
+        raise ConfigError(f"[forge] kind {forge['kind']!r} is unknown", fix='kind = "github"')
+    url = _secret(path(values["database"]["url_file"])) or f"sqlite:///{state / 'gitops-bot.db'}"
+    repositories = tuple(forge["repositories"])
+    api_host = urlsplit(forge["api_url"]).hostname or ""
+    forge_host = "github.com" if api_host == "api.github.com" else api_host
+    return Settings(
+        root=root,
+        state=state,
+        policies=root / top["policies"],
+        repository=top["repository"] or (f"{forge_host}/{repositories[0]}" if repositories else "local"),
+        environment=values["signed"]["environment"],
+        trust_file=path(values["signed"]["trust_file"]) or state / "trust.json",
+        shared_uid=values["signed"]["shared_uid"],
+        database_url=url,
+        owner_url=_secret(path(values["database"]["owner_url_file"])) or url,
+        forge=ForgeSettings(
+            forge["kind"],
+            repositories,
+            forge["api_url"],
+            path(forge["token_file"]),
+            time("forge", "max_comment_age"),
+            time("forge", "poll_fast"),
+            time("forge", "poll_slow"),
+        ),
+        capture=CaptureSettings(
+            tuple(capture["program"]),
+            time("capture", "timeout"),
+            capture["attempts"],
+            capture["cost"],
+            path(capture["publish"]),
+        ),
+        bind_host=host,
+        bind_port=int(port),
+        origin=values["workspace"]["origin"] or f"http://localhost:{port}",
+        name=values["workspace"]["name"],
+        operator=values["broker"]["operator"],
+        degraded=values["broker"]["degraded"],
+        resume_grace=time("broker", "resume_grace"),
+        repeat_after=time("asks", "repeat_after"),
+        max_open_gated=values["asks"]["max_open_gated"],
+        max_open_bound=values["asks"]["max_open_bound"],
+    )
+
+
+def secret(path: Path | None, what: str) -> str:
+    """Read a secret from its file, which only its owner may read; it is never shown.
+
+    Raises:
+        ConfigError: no file, an empty one, or one that others may read.
+    """
+    found = _secret(path)
+    if not found:
+        raise ConfigError(f"no {what}", fix=f"write it into a file of mode 0600 and name that file ({what}_file)")
+    return found
+
+
+def _secret(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise ConfigError(f"cannot read the secret file {path}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077 or about.st_uid not in (os.getuid(), 0):
+            raise ConfigError(f"others may read {path}", fix=f"chmod 600 {path}")
+        return file.read(_MAX_FILE).decode("utf-8", "strict").strip()

@@ -165,6 +165,7 @@ def _decide(intake: Intake, case: _Case, judgement: Judgement) -> None:
         return _refuse(intake, case, permission)
     # Step 8: bound by reference to this ask and head (I4), counted, settled.
     _settle(intake, case, judgement, permission)
+    return None
 
 
 def _fitness(comment: Comment, age: int, most: int) -> Refused | None:
