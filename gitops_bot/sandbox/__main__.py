@@ -25,7 +25,12 @@ def main(argv: list[str]) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    with Sandbox.start(given.root, given.port) as sandbox:
+    try:
+        started = Sandbox.start(given.root, given.port)
+    except OSError as error:
+        sys.stderr.write(f"cannot listen or keep files: {error.strerror}\n")
+        return 2
+    with started as sandbox:
         try:
             plant(sandbox, given.seed)
         except ConfigError as error:

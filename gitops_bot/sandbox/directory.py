@@ -51,7 +51,13 @@ class Directory:
         return next((found for found in self.accounts.values() if found.login.lower() == wanted), None)
 
     def add_token(self, token: str, account_id: int, app: App | None = None) -> None:
-        """Let a token stand for an account, through an app where given."""
+        """Let a token stand for an account, through an app where given.
+
+        Raises:
+            ValueError: it stands for one already.
+        """
+        if token in self.sessions:
+            raise ValueError("this token stands for an account already")
         self.sessions[token] = Session(self.accounts[account_id].id, app)
 
     def grant(self, repository_id: int, account_id: int, role: Role) -> None:

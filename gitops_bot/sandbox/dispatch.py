@@ -131,7 +131,7 @@ def _matches(header: str, etag: str) -> bool:
 
 
 def _encode(payload: object) -> bytes:
-    return b"" if payload is None else json.dumps(payload, ensure_ascii=False).encode("utf-8")
+    return b"" if payload is None else json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _plain(world: World, answer: Answer, allowance: Allowance | None) -> Response:

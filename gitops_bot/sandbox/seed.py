@@ -11,6 +11,7 @@ from typing import Any
 
 from gitops_bot.core.errors import ConfigError
 from gitops_bot.sandbox.control import Control
+from gitops_bot.sandbox.refusals import Rejected
 
 
 def plant(control: Control, seed: Path) -> None:
@@ -40,7 +41,7 @@ def plant(control: Control, seed: Path) -> None:
             )
         for grant in read.get("grants", []):
             control.grant(grant["repository"], grant["login"], grant["role_name"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, Rejected) as error:
         raise ConfigError(f"{seed}: {type(error).__name__}: {error}") from error
 
 

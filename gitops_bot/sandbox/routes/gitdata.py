@@ -69,8 +69,10 @@ def _entry(call: Call, repository: Repository, item: Json) -> Entry:
     if "sha" not in item:
         raise Rejected(422, "Must supply either tree.sha or tree.content")
     oid = optional_text(item, "sha", "Tree")
-    if oid is not None and (not FULL_ID.fullmatch(oid) or call.world.git(repository).read(oid) is None):
-        raise Rejected(422, f"tree.sha {oid[:40]} is not a valid blob")
+    if oid is not None:
+        found = call.world.git(repository).read(oid) if FULL_ID.fullmatch(oid) else None
+        if found is None or found.type != "blob":
+            raise Rejected(422, f"tree.sha {oid[:40]} is not a valid blob")
     return Entry(path, mode, "blob", oid)
 
 

@@ -73,8 +73,13 @@ def _unresolved(text: str) -> QueryError:
     return QueryError(f"Could not resolve to a node with the global id of '{text[:200]}'", "NOT_FOUND")
 
 
+def _number(text: str) -> int:
+    """Give a number of the id alphabet; -1, which names nothing, for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else -1
+
+
 def _readable(call: Call, repository_id: str) -> Repository | None:
-    found = call.world.model.directory.repositories.get(int(repository_id)) if repository_id.isdigit() else None
+    found = call.world.model.directory.repositories.get(_number(repository_id))
     if found is None or not call.world.model.directory.role(found, call.account.id).reaches(Role.READ):
         return None
     return found
@@ -82,14 +87,14 @@ def _readable(call: Call, repository_id: str) -> Repository | None:
 
 def _thread_of(call: Call, text: str, kind: Node) -> tuple[Repository, Thread]:
     read = read_node_id(text)
-    if read is None or read[0] is not kind or len(read[1]) != 2 or not read[1][1].isdigit():
+    if read is None or read[0] is not kind or len(read[1]) != 2:
         raise _unresolved(text)
     repository = _readable(call, read[1][0])
     if repository is None:
         raise _unresolved(text)
     call.world.tips(repository)
     try:
-        return repository, call.world.model.threads.thread(repository, int(read[1][1]))
+        return repository, call.world.model.threads.thread(repository, _number(read[1][1]))
     except Rejected:
         raise _unresolved(text) from None
 
@@ -102,15 +107,15 @@ def _node(call: Call, given: Arguments) -> Thing:
     kind, parts = read
     if kind in {Node.PULL_REQUEST, Node.ISSUE}:
         return _thread(call, *_thread_of(call, text, kind))
-    if kind is Node.USER and len(parts) == 1 and parts[0].isdigit():
-        account = call.world.model.directory.accounts.get(int(parts[0]))
+    if kind is Node.USER and len(parts) == 1:
+        account = call.world.model.directory.accounts.get(_number(parts[0]))
         if account is not None:
             return _actor(account)
-    if kind is Node.COMMENT and len(parts) == 2 and parts[1].isdigit():
+    if kind is Node.COMMENT and len(parts) == 2:
         repository = _readable(call, parts[0])
         if repository is not None:
             try:
-                return _comment(call, call.world.model.comments.comment(repository, int(parts[1])))
+                return _comment(call, call.world.model.comments.comment(repository, _number(parts[1])))
             except Rejected:
                 raise _unresolved(text) from None
     raise _unresolved(text)
