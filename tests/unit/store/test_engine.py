@@ -1,7 +1,5 @@
 """Transactions of the store, on each engine."""
 
-import pytest
-
 from gitops_bot.store.roles import Role
 from tests.store_fixtures import FreshDatabase
 
