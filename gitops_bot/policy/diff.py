@@ -84,7 +84,7 @@ def _rules(old: Policy, new: Policy) -> Iterator[str]:
         if name not in before:
             yield f"{what} can now be decided: {_whole(after[name])}."
         elif name not in after:
-            yield f"{what} can no longer be decided; nobody can grant it."
+            yield f"{what} can no longer be {'answered' if name == QUESTION else 'decided'} by anybody."
         elif before[name] != after[name]:
             yield from _rule(what, before[name], after[name])
 

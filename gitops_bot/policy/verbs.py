@@ -69,9 +69,10 @@ def read_verb(name: str, raw: object) -> VerbRule:
         Malformed: a name, key or value out of form.
         DoesNotLoad: a rule about this verb alone is broken.
     """
-    where = f"verbs.{shown(name)}"
     if _VERB.fullmatch(name) is None:
-        raise Malformed("a verb is lower-case words joined by points, as in payments.transfer", where=where)
+        message = "a verb is lower-case words joined by points, as in payments.transfer"
+        raise Malformed(message, where=f"verbs.{shown(name)}")
+    where = f"verbs.{name}"
     table = Table(raw, where, None)
     gated = table.flag("gated") or name == ADOPT
     _check_keys(table, gated=gated, adopt=name == ADOPT)
