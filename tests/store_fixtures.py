@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.pool import NullPool
 
 from gitops_bot.store import roles, schema
 from gitops_bot.store.engine import Database
@@ -148,9 +149,14 @@ class Cluster:
             connection.exec_driver_sql(f'CREATE ROLE "{self.login(role)}" LOGIN')
             connection.exec_driver_sql(f'GRANT {roles.group(role)} TO "{self.login(role)}"')
 
-    def execute(self, statement: str) -> None:
-        """Run a statement as the superuser, outside of a transaction."""
-        with self.engine.connect() as connection:
+    def execute(self, statement: str, database: str | None = None) -> None:
+        """Run a statement as the superuser, outside of a transaction, in the database `postgres` or another one."""
+        if database is None:
+            with self.engine.connect() as connection:
+                connection.exec_driver_sql(statement)
+            return
+        engine = create_engine(self.superuser.set(database=database), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+        with engine.connect() as connection:
             connection.exec_driver_sql(statement)
 
     def clone(self) -> FreshDatabase:

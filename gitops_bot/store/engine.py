@@ -34,7 +34,7 @@ _SQLITE_ERROR: Final = 1
 class Tx:
     """An open transaction. It never crosses a thread; `execute` is for modules of `store` only."""
 
-    __slots__ = ("_connection", "_hooks", "_thread", "dialect", "now", "writable")
+    __slots__ = ("_connection", "_hooks", "_thread", "dialect", "makes_due", "now", "writable")
 
     def __init__(self, connection: Connection, now: int, *, writable: bool) -> None:
         self._connection = connection
@@ -43,6 +43,8 @@ class Tx:
         self.dialect = connection.dialect.name
         self.now = now
         self.writable = writable
+        self.makes_due = False
+        """Set by `store.due` when something became due, so that a hint is worth sending after the commit."""
 
     def execute(
         self, statement: Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
@@ -68,6 +70,8 @@ class Database:
         self._writing = threading.local()
         self.role = role
         self.dialect = engine.dialect.name
+        self.on_due: Callable[[], None] | None = None
+        """Called after a commit that made something due; a hint, which may be lost."""
 
     @classmethod
     def open(cls, url: str, role: Role, *, force_standard_sqlite: bool = False, pool_size: int = 4) -> "Database":
@@ -81,7 +85,7 @@ class Database:
         """
         try:
             parsed = make_url(url)
-        except ArgumentError:
+        except (ArgumentError, ValueError):
             # The text is not repeated: it may hold a password.
             raise ConfigError("the database URL is not one", fix="use sqlite:///PATH or postgresql://…") from None
         match parsed.get_backend_name():
@@ -152,6 +156,8 @@ class Database:
             stack.close()
             for hook in tx._hooks:
                 hook()
+            if tx.makes_due and self.on_due is not None:
+                self.on_due()
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
