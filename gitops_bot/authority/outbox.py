@@ -91,6 +91,8 @@ class Outbox:
             match delivery:
                 case Delivered(result):
                     if outbox.end(tx, effect, EffectState.DONE, result):
+                        facts = {"key": effect.key, "kind": effect.kind}
+                        ledger.append(tx, Entry(EventKind.EFFECT_DONE, tx.now, facts=facts))
                         if route.landed is not None:
                             route.landed(tx, effect, result)
                         _reply(tx, effect)

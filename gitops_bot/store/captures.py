@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, or_, select, update
 
 from gitops_bot.core.captures import CaptureState, Regime, TraceId, parse_trace_id
 from gitops_bot.store.engine import Tx
@@ -142,6 +142,10 @@ _CLOSE_PULL: Final = (
 )
 _OPEN_PULLS: Final = select(pull_requests).where(
     pull_requests.c.repository == bindparam("in_"), pull_requests.c.closed_at.is_(None)
+)
+_TURNS: Final = select(func.count()).where(
+    pull_requests.c.repository == bindparam("in_"),
+    or_(pull_requests.c.branch == bindparam("named"), pull_requests.c.branch.like(bindparam("numbered"))),
 )
 
 
@@ -277,3 +281,9 @@ def open_pull_requests(tx: Tx, repository: str) -> list[PullRequestRow]:
 def close_pull_request(tx: Tx, repository_id: int, number: int) -> None:
     """Remember that a pull request is closed."""
     tx.execute(_CLOSE_PULL, {"in_": repository_id, "named": number, "at": tx.now})
+
+
+def turns(tx: Tx, repository: str, branch: str) -> int:
+    """Count the pull requests that the bot opened from a branch or its numbered successors."""
+    found: int = tx.execute(_TURNS, {"in_": repository, "named": branch, "numbered": f"{branch}-%"}).scalar_one()
+    return found
