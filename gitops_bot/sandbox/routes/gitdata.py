@@ -1,7 +1,6 @@
 """Git objects and refs by id: blobs, trees, commits, branches. Reading needs read, writing needs write access."""
 
 import base64
-import binascii
 
 from gitops_bot.sandbox import pull_shapes
 from gitops_bot.sandbox.git import FULL_ID, Commit, Entry, Signature, branch_ref
@@ -23,7 +22,7 @@ def decode_content(text: str, encoding: str) -> bytes:
         raise invalid("Blob", "encoding", "invalid")
     try:
         return base64.b64decode("".join(text.split()), validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one; so is text beyond ASCII
         raise Rejected(422, "content is not valid Base64") from None
 
 

@@ -89,6 +89,14 @@ def test_a_body_of_any_bytes_is_answered(control: Control, body: bytes) -> None:
     assert _send(control, route, {}, {}, body) < 500
 
 
+@pytest.mark.parametrize(("content", "status"), [("\x80", 422), ("a", 422), ("eA==", 201), ("e\nA==\n", 201)])
+def test_content_that_is_no_base64_is_422(control: Control, content: str, status: int) -> None:
+    """Text beyond ASCII and broken padding are refused; line ends are allowed, as GitHub's own answers have them."""
+    route = next(route for route in ROUTES if route.path.endswith("/git/blobs"))
+    body = json.dumps({"content": content, "encoding": "base64"}).encode()
+    assert _send(control, route, {"owner": "acme", "repo": "judge"}, {}, body) == status
+
+
 def test_deep_json_is_refused_and_flat_json_is_not(control: Control) -> None:
     """A nesting bomb costs one refusal."""
     route = next(route for route in ROUTES if route.path == "/graphql")
