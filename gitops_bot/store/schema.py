@@ -29,6 +29,7 @@ HEAD: Final = "0001"
 APPEND_ONLY: Final = ("ledger", "ledger_seals", "votes", "verdicts", "revocations", "signed_votes", "policy_bundles")
 """Tables whose rows nobody changes or removes, the owner included, while the triggers stand."""
 
+_INSUFFICIENT_PRIVILEGE: Final = "42501"
 _REVISION: Final = text("SELECT version_num FROM alembic_version")
 _STORED: Final = select(schema_state.c.digest)
 _SQLITE_SCHEMA: Final = text(
@@ -112,12 +113,13 @@ def upgrade(engine: Engine, revision: str = "head", *, accept_changed: bool = Fa
     `accept_changed` it is (on PostgreSQL, where a new major version may word definitions otherwise).
 
     Raises:
-        ConfigError: the schema is not what the migrations made, or of a revision that this version does not know.
+        ConfigError: the schema is not what the migrations made, or of a revision that this version does not know, or
+            the login is not its owner's.
         Unavailable: the database refuses or cannot be reached.
     """
     from alembic import command
     from alembic.util import CommandError
-    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.exc import OperationalError, ProgrammingError
 
     from gitops_bot.store.roles import grants
 
@@ -139,6 +141,10 @@ def upgrade(engine: Engine, revision: str = "head", *, accept_changed: bool = Fa
         raise ConfigError(f"no way to revision {revision}: {error}", fix="install the version that made it") from error
     except OperationalError as error:
         raise Unavailable(f"database: {error.orig}") from error
+    except ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != _INSUFFICIENT_PRIVILEGE:
+            raise
+        raise ConfigError("this login may not change the schema", fix="name the owner's: owner_url_file") from error
 
 
 def _turn(engine: Engine) -> AbstractContextManager[None]:
