@@ -17,6 +17,9 @@ from gitops_bot.core.errors import Unavailable
 
 SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 OUTPUT_CAP: Final = 8 * 1024 * 1024
+PIPE: Final = subprocess.PIPE
+Child = subprocess.Popen[bytes]
+"""A started program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def start(
     stdout: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int | IO[bytes] | None = subprocess.DEVNULL,
     limits: Limits = Limits(),  # frozen value
-) -> "subprocess.Popen[bytes]":
+) -> Child:
     """Start a program in a group of its own; the caller waits for it and ends it with `end_group`.
 
     Raises:
@@ -88,9 +91,6 @@ def start(
         )
     except OSError as error:
         raise Unavailable(f"cannot start {argv[0]}: {error.strerror}") from error
-
-
-PIPE: Final = subprocess.PIPE
 
 
 def run(
@@ -122,7 +122,7 @@ def run(
         return Completed(returncode, out.read(OUTPUT_CAP), err.read(OUTPUT_CAP))
 
 
-def end_group(child: "subprocess.Popen[bytes]", *, grace: float = 3.0) -> None:
+def end_group(child: Child, *, grace: float = 3.0) -> None:
     """End a started program and everything in its group: SIGTERM, `grace` seconds, SIGKILL. Reaps it."""
     if grace > 0 and child.poll() is None:
         _signal_group(child.pid, signal.SIGTERM)

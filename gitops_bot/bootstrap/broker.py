@@ -1,0 +1,193 @@
+"""The composition root of the broker: every port gets its adapter here, every duty its handler."""
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from gitops_bot.authority import comments
+from gitops_bot.authority.asking import EXPIRE_DUTY
+from gitops_bot.authority.comments import Intake
+from gitops_bot.authority.duties import Pace, RowDuty
+from gitops_bot.authority.expiry import Expiry
+from gitops_bot.authority.outbox import Outbox, Route
+from gitops_bot.authority.rules import Rules
+from gitops_bot.authority.sealing import DUTY as SEAL_DUTY
+from gitops_bot.authority.sealing import Sealer
+from gitops_bot.bootstrap.rules import place_of, rules_of
+from gitops_bot.bridge.client import BridgeLink
+from gitops_bot.broker import advance, loops, polling
+from gitops_bot.broker.advance import Advance, Measuring
+from gitops_bot.broker.captures import Place, head_moved
+from gitops_bot.broker.daemon import Bell, Daemon
+from gitops_bot.broker.deliveries import OnBridge, OnForge, job_routes
+from gitops_bot.broker.loops import Listener
+from gitops_bot.broker.polling import Poll
+from gitops_bot.capture.local import LocalCapturer
+from gitops_bot.config import Settings, secret
+from gitops_bot.core.captures import TraceId, slug
+from gitops_bot.core.errors import ConfigError, Unavailable
+from gitops_bot.ports import Duty, Forge, Hint
+from gitops_bot.process import Limits
+from gitops_bot.store import outbox, schema
+from gitops_bot.store import settings as stored
+from gitops_bot.store.engine import Database
+from gitops_bot.store.roles import Role
+
+CAPTURE_MEMORY = 4 * 1024**3
+LEASE_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that is put together: start it, wait, stop it."""
+
+    database: Database
+    daemon: Daemon
+    bell: Bell
+    rules: Rules
+
+    def close(self, seconds: float = 10.0) -> None:
+        """Let every duty end its step, then close the database."""
+        self.daemon.stop()
+        self.daemon.join(seconds)
+        self.database.close()
+
+
+def forge_of(settings: Settings) -> Forge | None:
+    """Make the forge's adapter; None where no repository is configured."""
+    if not settings.forge.repositories:
+        return None
+    from gitops_bot.forge.client import GitHubForge
+
+    return GitHubForge(settings.forge.api_url, secret(settings.forge.token_file, "token"))
+
+
+def publisher(folder: Path | None) -> Callable[[TraceId, Mapping[str, str], str], None] | None:
+    """Make what puts a finished calibration where judges look: `<folder>/<slug>/knobs.json`, replaced atomically."""
+    if folder is None:
+        return None
+
+    def publish(trace_id: TraceId, knobs: Mapping[str, str], digest: str) -> None:
+        target = folder / slug(trace_id) / "knobs.json"
+        content = json.dumps({"v": 1, "trace_id": trace_id, "digest": digest, "knobs": dict(knobs)}, sort_keys=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False, encoding="utf-8") as file:
+                file.write(content + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            Path(file.name).chmod(0o644)
+            Path(file.name).replace(target)
+        except OSError as error:
+            raise Unavailable(f"cannot publish a calibration: {error.strerror}") from error
+
+    return publish
+
+
+def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | None = None) -> Broker:
+    """Open everything that a broker needs and arm its duties; nothing runs yet.
+
+    Raises:
+        ConfigError: something that must not start.
+    """
+    rules = rules_of(settings)
+    database = Database.open(settings.database_url, Role.BROKER, pool_size=12)
+    schema.check(database.engine)
+    forge, place = forge_of(settings), place_of(settings)
+    bell = Bell()
+    database.on_due = bell.notify
+    _remember(database, rules, settings)
+    duties = _duties(settings, database, rules, place, forge, listen_ms or loops.LISTEN_MS)
+    return Broker(database, Daemon(duties, bell, outside), bell, rules)
+
+
+def _remember(database: Database, rules: Rules, settings: Settings) -> None:
+    """Keep what the pinned policy says about identities, and check that the database is this environment's own."""
+    owned = [
+        (name, identity) for name, person in rules.policy.people.items() for identity in person.principal.identities
+    ]
+    with database.write() as tx:
+        environment = stored.set_fact_once(tx, "environment", settings.environment)
+        stored.set_fact_once(tx, "epoch", "1")
+        if environment != settings.environment:
+            raise ConfigError(
+                f"the database belongs to the environment {environment!r}",
+                fix=f'[signed] environment = "{environment}", or another database',
+            )
+        stored.keep_identities(tx, owned)
+
+
+def _duties(
+    settings: Settings, database: Database, rules: Rules, place: Place, forge: Forge | None, listen_ms: int
+) -> list[Duty]:
+    link = BridgeLink()
+    routes: dict[str, Route] = dict(OnBridge(database, link).routes())
+    measuring = None
+    if settings.capture.program:
+        root = settings.state / "captures"
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        limits = Limits(memory_bytes=CAPTURE_MEMORY)
+        capturer = LocalCapturer(root, settings.capture.program, limits, settings.capture.timeout / 1000)
+        routes |= job_routes(capturer)
+        measuring = Measuring(capturer, settings.capture.attempts, 250, publisher(settings.capture.publish))
+    pace = Pace(lease_ms=LEASE_MS)
+    duties: list[Duty] = []
+    sealer = Sealer(database)
+    sealer.arm()
+    if forge is not None:
+        routes |= OnForge(database, forge, rules, settings.capture.cost).routes()
+        duties += _forge_duties(settings, database, rules, place, forge)
+    duties += [
+        RowDuty(outbox.DUTY, database, Outbox(database, routes).lane, Pace(batch=4, lease_ms=60_000, first_ms=500)),
+        RowDuty(EXPIRE_DUTY, database, Expiry(database).one, pace),
+        RowDuty(SEAL_DUTY, database, sealer.step, pace),
+        RowDuty(advance.DUTY, database, Advance(database, rules, place, forge, measuring).one, pace),
+        RowDuty(loops.DUTY, database, Listener(database, link, settings.resume_grace, listen_ms).one, pace),
+    ]
+    return duties
+
+
+def _forge_duties(settings: Settings, database: Database, rules: Rules, place: Place, forge: Forge) -> list[Duty]:
+    repositories = settings.forge.repositories
+    intake = Intake(
+        database=database,
+        forge=forge,
+        rules=rules,
+        repositories={forge.repository(name).id: name for name in repositories},
+        bot=forge.self_id(),
+        moved=lambda tx, capture: head_moved(tx, rules, place, capture),
+        max_comment_age=settings.forge.max_comment_age,
+    )
+    poll = Poll(
+        database,
+        forge,
+        polling.Pace(settings.forge.poll_fast, settings.forge.poll_slow, settings.forge.max_comment_age),
+    )
+    poll.arm(repositories)
+    pace = Pace(lease_ms=LEASE_MS)
+    return [
+        RowDuty(polling.DUTY, database, poll.one, pace),
+        RowDuty(comments.DUTY, database, lambda claimed: comments.take(intake, claimed), pace),
+    ]
+
+
+def run(settings: Settings, *, outside: Hint | None = None, ready: Callable[[], None] | None = None) -> int:
+    """Run a broker until SIGTERM or SIGINT; gives 0, or 1 when a duty ended by a bug of ours."""
+    broker = build(settings, outside=outside)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        broker.daemon.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    broker.daemon.start()
+    if ready is not None:
+        ready()
+    broker.daemon.wait()
+    broker.close()
+    return 1 if broker.daemon.fatal else 0
