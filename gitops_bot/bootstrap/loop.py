@@ -52,7 +52,7 @@ class LoopOptions:
     control_port: int | None = None
     insecure: bool = False
     max_iterations: int = 10
-    max_seconds: float = 0.0
+    max_seconds: float | None = None
     max_usd: float = 0.0
     max_park: float | None = None
     turn_timeout: float | None = None
@@ -97,6 +97,8 @@ def register_over_http(url: str, token: str, body: Mapping[str, object]) -> Regi
         value = answer.json() if answer.status_code in (200, 201) else {}
     except (requests.RequestException, ValueError) as error:
         raise Unavailable(f"the broker does not answer ({type(error).__name__})") from error
+    if not isinstance(value, dict):
+        value = {}
     run, version, agent = (value.get(name) for name in ("run", "run_version", "agent_token"))
     if not isinstance(run, str | int) or not isinstance(version, int) or not isinstance(agent, str):
         raise Unavailable(f"the broker did not register this loop (status {answer.status_code})")
@@ -261,7 +263,7 @@ class _Run:
                 namespace="",
                 iters_total=options.max_iterations,
                 max_cost=options.max_usd,
-                max_secs=int(options.max_seconds),
+                max_secs=int(options.max_seconds or 0),
                 direction=options.direction.value,
                 insecure_bridge=options.insecure,
             )
@@ -311,7 +313,7 @@ class _Run:
 
     def _budget(self) -> Budget:
         past = self._past or Past()
-        return Budget(self._options.max_seconds, self._steering.max_usd, past.spent, past.elapsed)
+        return Budget(self._options.max_seconds or 0.0, self._steering.max_usd, past.spent, past.elapsed)
 
     def _join(self, server: ControlServer | None, tokens: Tokens) -> dict[str, str]:
         """Register with the broker; give what the agent may know."""

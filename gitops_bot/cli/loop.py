@@ -1,6 +1,7 @@
 """`gitops-bot loop run`: the loop driver, with exit statuses of its own: 0 improved or solved, 1 not, 2 escalated."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -43,10 +44,14 @@ def loop() -> None:
 @click.option("--direction", type=click.Choice(["min", "max"]), default="min", show_default=True)
 @click.option("--control-port", type=click.IntRange(0, 65535), help="Serve the control bridge here; 0 picks a port.")
 @click.option("--control-host", default="127.0.0.1", show_default=True, help="Where the bridge listens.")
-@click.option("--insecure-bridge", is_flag=True, help="Serve the bridge to everybody on loopback, without tokens.")
+@click.option(
+    "--insecure-bridge", "insecure", is_flag=True, help="Serve the bridge to everybody on loopback, without tokens."
+)
 @click.option("--max-iterations", type=click.IntRange(0, 1_000_000), default=10, show_default=True)
-@click.option("--max-time", type=_DURATION, default="", help="Active time, as 90s, 30m or 2h; empty = no limit.")
-@click.option("--max-cost", type=click.FloatRange(0, 1e9), default=0.0, metavar="USD", help="0 = no limit.")
+@click.option(
+    "--max-time", "max_seconds", type=_DURATION, default="", help="Active time, as 90s, 30m or 2h; empty = no limit."
+)
+@click.option("--max-cost", "max_usd", type=click.FloatRange(0, 1e9), default=0.0, metavar="USD", help="0 = no limit.")
 @click.option("--max-park", type=_DURATION, default="", help="How long an ask is waited for; empty = for ever.")
 @click.option("--turn-timeout", type=_DURATION, default="30m", show_default=True, help="How long one turn may take.")
 @click.option("--broker", is_flag=True, help="A broker answers: approve and deny on the bridge are claims for it.")
@@ -61,28 +66,7 @@ def loop() -> None:
 @click.option("--degraded", is_flag=True, envvar="BROKER_DEGRADED", help="There is no approval surface.")
 @click.option("--resume", is_flag=True, help="Go on where the last run in this workspace ended or died.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(
-    workspace: Path,
-    goal: str,
-    judge: str,
-    rig: str | None,
-    direction: str,
-    control_port: int | None,
-    control_host: str,
-    insecure_bridge: bool,
-    max_iterations: int,
-    max_time: float | None,
-    max_cost: float,
-    max_park: float | None,
-    turn_timeout: float | None,
-    broker: bool,
-    broker_url: str | None,
-    loop_token_file: Path | None,
-    loop_id: str | None,
-    degraded: bool,
-    resume: bool,
-    agent: tuple[str, ...],
-) -> None:
+def run(agent: tuple[str, ...], direction: str, **given: Any) -> None:
     """Run AGENT over and over in a workspace; keep what the judge calls better.
 
     AGENT is a command: its prompt comes on standard input, its working folder is the workspace. The judge runs after
@@ -105,28 +89,7 @@ def run(
 
     if agent[0].startswith(("acp:", "acpx:")):
         raise click.UsageError("only a command can be the agent as yet: -- program [argument …]")
-    options = LoopOptions(
-        workspace=workspace,
-        goal=goal,
-        judge=judge,
-        agent=agent,
-        rig=rig,
-        control_host=control_host,
-        control_port=control_port,
-        insecure=insecure_bridge,
-        max_iterations=max_iterations,
-        max_seconds=max_time or 0.0,
-        max_usd=max_cost,
-        max_park=max_park,
-        turn_timeout=turn_timeout,
-        direction=Direction(direction),
-        broker=broker,
-        degraded=degraded,
-        resume=resume,
-        loop_id=loop_id,
-        broker_url=broker_url,
-        loop_token_file=loop_token_file,
-    )
+    options = LoopOptions(agent=agent, direction=Direction(direction), **given)
     try:
         raise SystemExit(run_loop(options))
     except ConfigError as error:

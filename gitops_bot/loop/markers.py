@@ -4,6 +4,7 @@ The agent owns the folder, so the name may be a link, a pipe, a device, a folder
 What the bytes say is `loop/grammar`.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -103,7 +104,8 @@ def _delete(folder: int, name: str) -> bool:
     except FileNotFoundError:
         return True
     except OSError:
-        shutil.rmtree(name, ignore_errors=True, dir_fd=folder)  # never follows a link
+        with contextlib.suppress(RecursionError):  # it recurses once a level; what is too deep stays
+            shutil.rmtree(name, ignore_errors=True, dir_fd=folder)  # never follows a link
     try:
         os.lstat(name, dir_fd=folder)
     except FileNotFoundError:

@@ -4,10 +4,10 @@ Pure: lines become one `Past`. Kinds and members that are unknown or of another 
 ledger still holds is armed again by `loop/control/steering`, which compares with the keys found here.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from gitops_bot.loop.grammar import Escalation, Mode
 from gitops_bot.loop.machine import needs_info
@@ -15,6 +15,7 @@ from gitops_bot.loop.segments import FIRST_REGIME
 from gitops_bot.loop.vocabulary import Ending, OpenAsk
 
 Record = Mapping[str, object]
+MAX_NUMBER: Final = 1e300
 
 
 class Death(StrEnum):
@@ -148,8 +149,8 @@ def read_past(records: Iterable[Record]) -> Past:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -MAX_NUMBER < value < MAX_NUMBER:
+        return None  # NaN compares false
     return float(value)
 
 

@@ -14,6 +14,7 @@ from gitops_bot.core.errors import Unavailable
 STATE: Final = "state"
 MAX_FILES: Final = 20_000
 MAX_BYTES: Final = 512 * 1024 * 1024
+MAX_DEPTH: Final = 64
 
 
 class Snapshots:
@@ -49,16 +50,16 @@ class Snapshots:
         if not source.is_dir():
             raise Unavailable(f"no snapshot {name}")
         try:
-            for entry in os.scandir(self._workspace):
+            for entry in _entries(self._workspace):
                 if entry.name != STATE:
                     _remove(Path(entry.path))
             _copy(source, self._workspace, _Limit())
-        except (OSError, shutil.Error) as error:
+        except (OSError, shutil.Error, RecursionError) as error:  # rmtree recurses once a level
             raise Unavailable(f"restoring the workspace: {error}") from error
 
     def prune(self, name: str) -> None:
         """Delete every snapshot but one."""
-        for entry in os.scandir(self._folder):
+        for entry in _entries(self._folder):
             if entry.name != name:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
@@ -75,19 +76,26 @@ class _Limit:
             raise Unavailable(f"the workspace holds more than {MAX_FILES} files or {MAX_BYTES} bytes")
 
 
-def _copy(source: Path, target: Path, limit: _Limit, *, top: bool = True) -> None:
+def _entries(folder: Path) -> list["os.DirEntry[str]"]:
+    with os.scandir(folder) as entries:
+        return list(entries)
+
+
+def _copy(source: Path, target: Path, limit: _Limit, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise Unavailable(f"the workspace is nested deeper than {MAX_DEPTH} folders")
     target.mkdir(mode=0o700, exist_ok=True)
-    for entry in os.scandir(source):
-        if top and entry.name == STATE:
+    for entry in _entries(source):
+        if depth == 0 and entry.name == STATE:
             continue
         facts = entry.stat(follow_symlinks=False)
         limit.count(facts.st_size)
         copied = target / entry.name
         if stat.S_ISDIR(facts.st_mode):
-            _copy(Path(entry.path), copied, limit, top=False)
+            _copy(Path(entry.path), copied, limit, depth + 1)
         elif stat.S_ISLNK(facts.st_mode) or stat.S_ISREG(facts.st_mode):
             shutil.copy2(entry.path, copied, follow_symlinks=False)
-    if not top:
+    if depth:
         shutil.copystat(source, target)
 
 

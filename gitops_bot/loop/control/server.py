@@ -74,6 +74,7 @@ class ControlServer:
         self._steering, self._log, self._tokens, self._trusting = steering, log, tokens, trusting
         self._clients: dict[int, _Client] = {}
         self._closing: float | None = None
+        self._broker_reads = False
         self._broker_seq = 0
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
@@ -111,8 +112,8 @@ class ControlServer:
             self._wake.send(b"\x00")
 
     def stop(self, linger: float) -> None:
-        """End the thread after what is written was sent, or after `linger` seconds. An attached broker is given that
-        time to read the last line, so that it learns how the run ended."""
+        """End the thread after what is written was sent, or after `linger` seconds. A broker that reads this
+        loop is given that time to read the last line, so that it learns how the run ended."""
         self._closing = time.monotonic() + linger
         if self._thread.is_alive():
             self.nudge()
@@ -148,7 +149,7 @@ class ControlServer:
         if time.monotonic() >= self._closing:
             return True
         pending = any(client.outgoing or self._behind(client) for client in self._clients.values())
-        return not pending and (not self._steering.broker_attached or self._broker_seq >= self._log.seq)
+        return not pending and (not self._broker_reads or self._broker_seq >= self._log.seq)
 
     def _ready(self, ready: object, events: int) -> None:
         if ready is self._listener:
@@ -254,6 +255,7 @@ class ControlServer:
             return
         if wanted.as_broker:
             self._steering.attach_broker()
+            self._broker_reads = True
         seq, offset = self._log.place(wanted.from_seq)
         client.tail = _Tailing(offset, seq, wanted.from_seq, self._log.size, wanted.as_broker)
 
