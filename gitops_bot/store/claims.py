@@ -34,7 +34,7 @@ _SETTLE: Final = (
 _RECENT_REPLIES: Final = select(func.count()).where(
     claims.c.channel == bindparam("via"),
     claims.c.settled_at > bindparam("since"),
-    claims.c.facts.contains(bindparam("mark"), autoescape=True),
+    claims.c.facts.like(bindparam("pattern"), escape="/"),
 )
 
 
@@ -112,5 +112,7 @@ def settle(
 
 def replies_since(tx: Tx, channel: Channel, since: int, mark: str) -> int:
     """Count claims settled since a time whose facts hold a mark (the name of a budget)."""
-    found: int = tx.execute(_RECENT_REPLIES, {"via": channel.value, "since": since, "mark": mark}).scalar_one()
+    escaped = mark.replace("/", "//").replace("%", "/%").replace("_", "/_")
+    values = {"via": channel.value, "since": since, "pattern": f"%{escaped}%"}
+    found: int = tx.execute(_RECENT_REPLIES, values).scalar_one()
     return found
