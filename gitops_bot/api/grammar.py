@@ -1,0 +1,238 @@
+"""Bodies and queries of the HTTP API as values; what is not exactly one is refused with the member that is wrong.
+
+Whoever holds a value from here holds members of the right type and size, without characters that a database or a
+terminal cannot keep. Whether somebody may ask it is *not* decided here.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from gitops_bot.core.asks import MAX_OPTIONS, MAX_TEXT
+from gitops_bot.core.canonical import MAX_INTEGER
+from gitops_bot.core.captures import Regime, regime
+from gitops_bot.core.durations import parse_duration
+from gitops_bot.core.errors import Malformed
+from gitops_bot.core.strictjson import load_object
+
+MAX_BODY: Final = 65_536
+MAX_KEY: Final = 200
+MAX_REASON: Final = 1_000
+MAX_CANDIDATES: Final = 20
+MAX_PAGE: Final = 200
+MAX_WAIT: Final = 30
+MODES: Final = ("block", "continue")
+ID: Final = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.ASCII)
+"""An id in a path: a lower-case ULID."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}", re.ASCII)
+_PRINTABLE: Final = re.compile(r"[\x21-\x7e]+", re.ASCII)
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,5}", re.ASCII)
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{1,512}=*", re.ASCII)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AskBody:
+    """`POST /asks`: a plain question. `expires_in` in ms, `due_at` in ms since 1970 UTC."""
+
+    question: str
+    options: tuple[str, ...]
+    why: str
+    candidates: tuple[str, ...]
+    expires_in: int | None
+    due_at: int | None
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureBody:
+    """`POST /captures`: a regime that is to be measured."""
+
+    regime: Regime
+    why: str
+    mode: str
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBody:
+    """`POST /loops`: where a loop's bridge is. The token is a secret."""
+
+    id: str
+    address: str
+    broker_token: str
+    resume: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a list: after this id, at most so many; with `only_open` those that are not over."""
+
+    after: str
+    limit: int
+    only_open: bool
+
+
+def parse_ask(raw: bytes) -> AskBody:
+    """Read the body of `POST /asks`. Emptiness and doubled options are *not* judged: opening does, with its reasons.
+
+    Raises:
+        Malformed: no JSON object, an unknown or missing member, a wrong type or size.
+    """
+    names = ("question", "options", "why", "candidates", "expires_in", "due_at", "idempotency_key")
+    body = _members(raw, names, required=("question",))
+    expires = _optional(body, "expires_in", str)
+    due_at = _optional(body, "due_at", int)
+    if due_at is not None and not 0 <= due_at <= MAX_INTEGER:
+        raise Malformed("due_at is milliseconds since 1970", where="body")
+    candidates = _strings(body, "candidates", MAX_CANDIDATES, 32)
+    if not all(_NAME.fullmatch(name) for name in candidates):
+        raise Malformed("candidates are names of the policy", where="body")
+    return AskBody(
+        question=_text(body, "question", MAX_TEXT),
+        options=_strings(body, "options", MAX_OPTIONS, MAX_TEXT),
+        why=_text(body, "why", MAX_TEXT),
+        candidates=candidates,
+        expires_in=None if expires is None else parse_duration(expires, where="expires_in"),
+        due_at=due_at,
+        idempotency_key=_key(body),
+    )
+
+
+def parse_capture(raw: bytes) -> CaptureBody:
+    """Read the body of `POST /captures`; `long_frac` is a number or its string of four decimals.
+
+    Raises:
+        Malformed: as `parse_ask`; or no regime that a trace id can name.
+    """
+    parts = ("model", "concurrency", "prefixes", "max_tokens", "long_tokens", "long_frac")
+    body = _members(raw, (*parts, "why", "mode", "idempotency_key"), required=parts, floats=True)
+    mode = _text(body, "mode", 16) or "block"
+    if mode not in MODES:
+        raise Malformed(f"mode is {' or '.join(MODES)}", where="body")
+    measured = regime(*(body[name] for name in parts))
+    return CaptureBody(measured, _text(body, "why", MAX_TEXT), mode, _key(body))
+
+
+def parse_loop(raw: bytes) -> LoopBody:
+    """Read the body of `POST /loops`. What an id or address may look like is left to the registration.
+
+    Raises:
+        Malformed: as `parse_ask`; or a broker token that no header could carry.
+    """
+    names = ("id", "address", "broker_token", "resume")
+    body = _members(raw, names, required=names[:3])
+    token = _text(body, "broker_token", 512)
+    if not _PRINTABLE.fullmatch(token):
+        raise Malformed("broker_token is printable ASCII without spaces", where="body")
+    return LoopBody(_text(body, "id", 64), _text(body, "address", 300), token, _optional(body, "resume", bool) or False)
+
+
+def parse_reason(raw: bytes) -> str:
+    """Read the body of a cancellation, `{reason?}`; no body at all is none.
+
+    Raises:
+        Malformed: as `parse_ask`.
+    """
+    return _text(_members(raw, ("reason",)), "reason", MAX_REASON) if raw else ""
+
+
+def parse_page(query: Mapping[str, str]) -> Page:
+    """Read the query of a list: `after`, `limit` (1 to 200, 50 when absent), `open` (1: only what is not over).
+
+    Raises:
+        Malformed: another name, a cursor that is no id, or a number out of range.
+    """
+    _known(query, ("after", "limit", "open"))
+    after = query.get("after", "")
+    if after and not ID.fullmatch(after):
+        raise Malformed("after is the id of the last one seen", where="query")
+    limit = _number(query.get("limit", "50"), "limit")
+    if not 1 <= limit <= MAX_PAGE:
+        raise Malformed(f"limit is 1 to {MAX_PAGE}", where="query")
+    if query.get("open", "0") not in ("0", "1"):
+        raise Malformed("open is 0 or 1", where="query")
+    return Page(after, limit, query.get("open") == "1")
+
+
+def parse_wait(query: Mapping[str, str]) -> int:
+    """Read the query of one ask: `wait`, the seconds that the answer may be held back, at most 30.
+
+    Raises:
+        Malformed: another name, or no number from 0 to 30.
+    """
+    _known(query, ("wait",))
+    wait = _number(query.get("wait", "0"), "wait")
+    if wait > MAX_WAIT:
+        raise Malformed(f"wait is 0 to {MAX_WAIT} seconds", where="query")
+    return wait
+
+
+def parse_bearer(header: str | None) -> str | None:
+    """Take the token out of an Authorization header (RFC 6750, section 2.1); None when there is none of that form."""
+    scheme, _, token = (header or "").partition(" ")
+    return token if scheme.lower() == "bearer" and _TOKEN.fullmatch(token) else None
+
+
+def _members(
+    raw: bytes, names: Collection[str], *, required: Collection[str] = (), floats: bool = False
+) -> dict[str, Any]:
+    body = load_object(raw, limit=MAX_BODY, floats=floats, where="body")
+    for name in body:
+        if name not in names:
+            raise Malformed(f"unknown member {name[:60]!r}; known: {', '.join(names)}", where="body")
+    for name in required:
+        if name not in body:
+            raise Malformed(f"{name} is missing", where="body")
+    return body
+
+
+def _optional(body: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    # A boolean is an integer to isinstance.
+    if type(value) is not kind:
+        raise Malformed(f"{name} must be a {kind.__name__}", where="body")
+    return value
+
+
+def _text(body: Mapping[str, Any], name: str, most: int) -> str:
+    value = _optional(body, name, str)
+    return "" if value is None else _checked(value, name, most)
+
+
+def _strings(body: Mapping[str, Any], name: str, most: int, longest: int) -> tuple[str, ...]:
+    values = _optional(body, name, list) or []
+    if len(values) > most or not all(isinstance(value, str) for value in values):
+        raise Malformed(f"{name} must be a list of at most {most} strings", where="body")
+    return tuple(_checked(value, name, longest) for value in values)
+
+
+def _checked(value: str, name: str, most: int) -> str:
+    if len(value) > most:
+        raise Malformed(f"{name} is longer than {most} characters", where="body")
+    # PostgreSQL keeps no U+0000 in a text; no encoding keeps a lone surrogate.
+    if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise Malformed(f"{name} holds a zero character or half a surrogate pair", where="body")
+    return value
+
+
+def _key(body: Mapping[str, Any]) -> str | None:
+    key = _optional(body, "idempotency_key", str)
+    if key is not None and not (len(key) <= MAX_KEY and _PRINTABLE.fullmatch(key)):
+        raise Malformed(f"idempotency_key is 1 to {MAX_KEY} printable ASCII characters without spaces", where="body")
+    return key
+
+
+def _known(query: Mapping[str, str], names: Collection[str]) -> None:
+    for name in query:
+        if name not in names:
+            raise Malformed(f"unknown parameter {name[:60]!r}; known: {', '.join(names)}", where="query")
+
+
+def _number(text: str, name: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise Malformed(f"{name} must be a whole number", where="query")
+    return int(text)
