@@ -304,12 +304,19 @@ def leave(tx: Tx, loop: str, reason: str) -> int:
             facts={"loop": loop},
         )
         ledger.append(tx, entry)
-        if any(other.state is SeatState.WAITING for other in captures.seats(tx, capture.id)):
-            continue
-        if capture.ask is not None:
-            withdraw(tx, capture.ask, by=f"loop:{loop}", reason=reason)
-        apply(tx, capture, Event.ALL_LEFT, reason)
+        end_if_deserted(tx, capture, f"loop:{loop}", reason)
     return ended
+
+
+def end_if_deserted(tx: Tx, capture: Capture, by: str, reason: str) -> None:
+    """Withdraw the ask and cancel the capture when neither a loop nor a request of an agent's waits any more."""
+    if any(seat.state is SeatState.WAITING for seat in captures.seats(tx, capture.id)):
+        return
+    if capture.ask is not None:
+        if any(kind is WaiterKind.REQUEST for kind, _ in waiters.of_ask(tx, capture.ask)):
+            return
+        withdraw(tx, capture.ask, by=by, reason=reason)
+    apply(tx, capture, Event.ALL_LEFT, reason)
 
 
 def head_moved(tx: Tx, rules: Rules, place: Place, capture_id: str) -> None:

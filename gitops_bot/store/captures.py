@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, func, insert, or_, select, update
 
 from gitops_bot.core.captures import CaptureState, Regime, TraceId, parse_trace_id
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore
-from gitops_bot.store.states import SeatState
-from gitops_bot.store.work_tables import capture_seats, captures, pull_requests
+from gitops_bot.store.states import SeatState, WaiterKind
+from gitops_bot.store.tables import runs
+from gitops_bot.store.work_tables import capture_seats, captures, pull_requests, waiters
 
 ACTIVE: Final = (CaptureState.REQUESTED, CaptureState.APPROVED, CaptureState.SUBMITTED, CaptureState.RUNNING)
 
@@ -116,6 +117,28 @@ _OF_ASK: Final = select(captures).where(captures.c.ask == bindparam("of"))
 _PAGE: Final = (
     select(captures).where(captures.c.id > bindparam("after")).order_by(captures.c.id).limit(bindparam("most"))
 )
+# Somebody has to do with a capture who opened it, has a seat at it, or waits for its ask by a request of their own.
+_IS_REQUEST: Final = waiters.c.kind == WaiterKind.REQUEST.value
+_OF_AGENT: Final = or_(
+    captures.c.agent == bindparam("by"),
+    captures.c.id.in_(
+        select(capture_seats.c.capture)
+        .join(runs, runs.c.id == capture_seats.c.run)
+        .where(runs.c.agent == bindparam("by"))
+    ),
+    captures.c.ask.in_(
+        select(waiters.c.ask).join(runs, runs.c.id == waiters.c.id).where(_IS_REQUEST, runs.c.agent == bindparam("by"))
+    ),
+)
+_OF_RUN: Final = or_(
+    captures.c.run == bindparam("by"),
+    captures.c.id.in_(select(capture_seats.c.capture).where(capture_seats.c.run == bindparam("by"))),
+    captures.c.ask.in_(select(waiters.c.ask).where(_IS_REQUEST, waiters.c.id == bindparam("by"))),
+)
+_PAGE_OF_AGENT: Final = _PAGE.where(_OF_AGENT)
+_PAGE_OF_RUN: Final = _PAGE.where(_OF_RUN)
+_ONE_OF_AGENT: Final = select(captures.c.id).where(and_(captures.c.id == bindparam("of"), _OF_AGENT))
+_ONE_OF_RUN: Final = select(captures.c.id).where(and_(captures.c.id == bindparam("of"), _OF_RUN))
 _SEAT: Final = insert_or_ignore(capture_seats, ("capture", "run", "run_version"))
 _SEATS: Final = select(capture_seats).where(capture_seats.c.capture == bindparam("of")).order_by(capture_seats.c.loop)
 _SEATS_OF_LOOP: Final = select(capture_seats).where(
@@ -194,6 +217,18 @@ def of_ask(tx: Tx, ask: str) -> Capture | None:
 def page(tx: Tx, after: str, limit: int) -> list[Capture]:
     """Read captures in order of id after a cursor ('' for the first page)."""
     return [_capture(row) for row in tx.execute(_PAGE, {"after": after, "most": limit})]
+
+
+def page_of(tx: Tx, agent: str, run: str | None, after: str, limit: int) -> list[Capture]:
+    """Read the captures that an agent, or with `run` that run alone, has to do with, as `page`."""
+    statement, by = (_PAGE_OF_AGENT, agent) if run is None else (_PAGE_OF_RUN, run)
+    return [_capture(row) for row in tx.execute(statement, {"by": by, "after": after, "most": limit})]
+
+
+def concerns(tx: Tx, capture: str, agent: str, run: str | None) -> bool:
+    """Tell whether an agent, or with `run` that run alone, has to do with a capture."""
+    statement, by = (_ONE_OF_AGENT, agent) if run is None else (_ONE_OF_RUN, run)
+    return tx.execute(statement, {"by": by, "of": capture}).one_or_none() is not None
 
 
 def change(tx: Tx, capture: Capture, **values: Any) -> bool:
