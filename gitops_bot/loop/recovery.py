@@ -87,6 +87,9 @@ class Past:
                 self.owed = None
             case "shutdown":
                 self.death = Death.CLEAN_EXIT
+            case "recovery":
+                self._close_turn()
+                self.death = Death.IN_BASELINE if self.baseline is None else Death.BETWEEN_ITERATIONS
 
     def _segment(self, record: Record) -> None:
         self.regime = _text(record, "regime") or self.regime
@@ -129,11 +132,14 @@ class Past:
         if ask is not None and ask.mode is Mode.BLOCK and outcome in (Ending.DENIED.value, Ending.TIMEOUT.value):
             self.owed = needs_info(trace_id, ask.handle, Ending(str(outcome)), _text(record, "reason"))
 
-    def finish(self) -> "Past":
-        """Classify the death, once every line is in."""
+    def _close_turn(self) -> None:
         if self._asked_in_turn and self.death is Death.DECIDING:
             self.iteration = max(self.iteration, self.turn)  # the ask was logged, only the row is missing
             self.death = Death.BETWEEN_ITERATIONS
+
+    def finish(self) -> "Past":
+        """Classify the death, once every line is in."""
+        self._close_turn()
         blocked = any(ask.mode is Mode.BLOCK for ask in self.asks.values())
         if blocked and self.death is Death.BETWEEN_ITERATIONS:
             self.death = Death.AWAITING_APPROVAL

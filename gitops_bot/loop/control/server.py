@@ -34,8 +34,11 @@ from gitops_bot.loop.session import SessionLog
 MAX_CLIENTS: Final = 256
 OUT_LIMIT: Final = 512 * 1024
 CHUNK: Final = 128 * 1024
+MAX_PIECES: Final = 64
 IDLE_SECONDS: Final = 60.0
 HELD_SECONDS: Final = 600.0
+
+_Piece = tuple[int, list[bytes], int]
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class ControlServer:
         self._steering, self._log, self._tokens, self._trusting = steering, log, tokens, trusting
         self._clients: dict[int, _Client] = {}
         self._closing: float | None = None
+        self._pieces: dict[tuple[int, int], _Piece] = {}
         self._broker_reads = False
         self._broker_seq = 0
         self._selector = selectors.DefaultSelector()
@@ -271,21 +275,39 @@ class ControlServer:
         if tail is None or not self._behind(client):
             return
         limit = self._log.size if tail.announced else tail.until
-        piece = os.pread(self._reader, min(CHUNK, limit - tail.offset), tail.offset)
-        piece = piece[: piece.rfind(b"\n") + 1]
-        if not piece and limit > tail.offset:
-            self._refuse(client, "the session log holds a line that is too long")  # never one of ours
-        tail.offset += len(piece)
-        for line in piece.split(b"\n")[:-1]:
-            tail.seq += 1
-            if tail.seq > tail.from_seq and line.startswith(b'{"'):
-                client.outgoing += b'{"seq":%d,' % tail.seq + line[1:] + b"\n"
+        size = min(CHUNK, limit - tail.offset)
+        if size:
+            length, lines, seq = self._stamped(tail.offset, size, tail.seq)
+            if not length:
+                self._refuse(client, "the session log holds a line that is too long")  # never one of ours
+            skipped = max(tail.from_seq - tail.seq, 0)
+            client.outgoing += b"".join(lines[skipped:]) if skipped else b"".join(lines)
+            tail.offset, tail.seq = tail.offset + length, seq
         if not tail.announced and tail.offset >= tail.until:
             tail.announced = True
             client.outgoing += encode(accepted("tail", from_seq=tail.from_seq))
             self._answer(client)  # what was asked meanwhile; it sends as well
             return
         self._send(client)
+
+    def _stamped(self, offset: int, size: int, seq: int) -> _Piece:
+        """Read whole lines at an offset and number them: bytes read, the lines as they are sent, the last number. Many
+        clients that replay at once share the work."""
+        if (known := self._pieces.get((offset, size))) is not None:
+            return known
+        raw = os.pread(self._reader, size, offset)
+        whole = raw[: raw.rfind(b"\n") + 1].split(b"\n")[:-1]
+        # A line that is no object keeps its number and is not sent.
+        lines = [
+            b'{"seq":%d,' % number + line[1:] + b"\n" if line.startswith(b'{"') else b""
+            for number, line in enumerate(whole, seq + 1)
+        ]
+        piece = (sum(map(len, whole)) + len(whole), lines, seq + len(lines))
+        if size == CHUNK:
+            if len(self._pieces) >= MAX_PIECES:
+                self._pieces.pop(next(iter(self._pieces)))
+            self._pieces[(offset, size)] = piece
+        return piece
 
     def _reply(self, client: _Client, message: dict[str, object]) -> None:
         client.outgoing += encode(message)

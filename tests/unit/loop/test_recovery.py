@@ -41,6 +41,8 @@ SHUTDOWN = {"kind": "shutdown", "outcome": "finished", "reason": ""}
         ([*START, SEGMENT, *TURN, *DONE, {**ASKED, "mode": "continue"}, ASK_ROW], Death.BETWEEN_ITERATIONS),
         ([*START, SEGMENT, SHUTDOWN], Death.CLEAN_EXIT),
         ([*START, SEGMENT, SHUTDOWN, {"kind": "recovery"}, *TURN], Death.MID_TURN),
+        ([*START, SEGMENT, *TURN, *DONE, ASKED, SHUTDOWN, {"kind": "recovery"}], Death.AWAITING_APPROVAL),
+        ([*START, SHUTDOWN, {"kind": "recovery"}], Death.IN_BASELINE),
     ],
 )
 def test_each_way_of_dying(records: list[dict[str, Any]], death: Death) -> None:
@@ -58,6 +60,7 @@ def test_an_ask_without_its_row_counts_its_iteration() -> None:
     past = read_past([*START, SEGMENT, *TURN, *DONE, ASKED])
     assert past.iteration == 1
     assert list(past.asks) == ["R"]
+    assert read_past([*START, SEGMENT, *TURN, *DONE, ASKED, {"kind": "recovery"}]).iteration == 1
 
 
 def test_a_turn_without_its_row_is_done_again() -> None:
