@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Engine, text
 
 from gitops_bot.core.errors import ConfigError
-from gitops_bot.store.schema import metadata
+from gitops_bot.store import signed_tables, tables, work_tables
 
 
 class Role(StrEnum):
@@ -38,10 +38,12 @@ class Right:
 
 
 ALL: Final = "*"
+_TABLES: Final = tables.metadata.tables
+_FILLED_BY: Final = (signed_tables, work_tables)  # importing them put their tables into that metadata
 
 
 def _right(table: str, read: str = ALL, insert: bool = False, update: str = "", delete: bool = False) -> Right:
-    columns = frozenset(metadata.tables[table].columns.keys())
+    columns = frozenset(_TABLES[table].columns.keys())
 
     def pick(names: str) -> frozenset[str]:
         if names == ALL:
