@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, func, insert, literal_column, or_, select, update
 
 from gitops_bot.core.asks import Ask, AskId, AskKind, AskState, Binding, Option
 from gitops_bot.core.canonical import Digest
@@ -11,6 +11,9 @@ from gitops_bot.core.principals import PrincipalName
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.tables import ask_candidates, ask_options, asks
 
+# A literal and no parameter: SQLite uses a partial index only where the statement's text implies its condition.
+_STATE_OPEN: Final = asks.c.state == literal_column(f"'{AskState.OPEN.value}'")
+_BOUND: Final = asks.c.kind != literal_column(f"'{AskKind.QUESTION.value}'")
 _INSERT: Final = insert(asks)
 _INSERT_OPTIONS: Final = insert(ask_options)
 _INSERT_CANDIDATES: Final = insert(ask_candidates)
@@ -30,10 +33,7 @@ _BY_KEY: Final = select(asks.c.id, asks.c.request_hash).where(
     asks.c.agent == bindparam("by"), asks.c.idempotency_key == bindparam("named")
 )
 _OPEN_FOR_ACTION: Final = select(asks.c.id).where(
-    asks.c.agent == bindparam("by"),
-    asks.c.action_hash == bindparam("bound"),
-    asks.c.state == AskState.OPEN.value,
-    asks.c.kind != AskKind.QUESTION.value,
+    asks.c.agent == bindparam("by"), asks.c.action_hash == bindparam("bound"), _STATE_OPEN, _BOUND
 )
 _LAST_DENIED: Final = (
     select(asks.c.id, asks.c.ended_at, asks.c.ended_by)
@@ -42,12 +42,10 @@ _LAST_DENIED: Final = (
     .limit(1)
 )
 _COUNT_OPEN: Final = select(func.count()).where(
-    asks.c.agent == bindparam("by"),
-    asks.c.state == AskState.OPEN.value,
-    asks.c.kind == bindparam("of_kind"),
+    asks.c.agent == bindparam("by"), _STATE_OPEN, asks.c.kind == bindparam("of_kind")
 )
 _COUNT_OF_RUN: Final = select(func.count()).where(
-    asks.c.run == bindparam("by"), asks.c.state == AskState.OPEN.value, asks.c.id != bindparam("but")
+    asks.c.run == bindparam("by"), _STATE_OPEN, asks.c.id != bindparam("but")
 )
 _ENDING: Final[dict[str, Any]] = {
     "state": bindparam("to"),
@@ -56,7 +54,7 @@ _ENDING: Final[dict[str, Any]] = {
     "end_reason": bindparam("why_"),
     "superseded_by": bindparam("successor"),
 }
-_IS_OPEN: Final = and_(asks.c.id == bindparam("of"), asks.c.state == AskState.OPEN.value)
+_IS_OPEN: Final = and_(asks.c.id == bindparam("of"), _STATE_OPEN)
 # One conditional update decides every race between answer, deny, withdraw and expire (I6). An answer must find the ask
 # unexpired, an expiry must find it past its time, by the same clock.
 _END: Final = update(asks).where(_IS_OPEN).values(_ENDING)
@@ -65,8 +63,9 @@ _END_IN_TIME: Final = (
 )
 _END_EXPIRED: Final = update(asks).where(_IS_OPEN, asks.c.expires_at <= bindparam("at")).values(_ENDING)
 _PAGE: Final = select(asks).where(asks.c.id > bindparam("after")).order_by(asks.c.id).limit(bindparam("most"))
-_OPEN_PAGE: Final = _PAGE.where(asks.c.state == AskState.OPEN.value)
+_OPEN_PAGE: Final = _PAGE.where(_STATE_OPEN)
 _AGENT_PAGE: Final = _PAGE.where(asks.c.agent == bindparam("by"))
+_OPEN_AGENT_PAGE: Final = _AGENT_PAGE.where(_STATE_OPEN)
 
 
 def insert_ask(
@@ -207,7 +206,5 @@ def page(tx: Tx, after: str, limit: int, *, only_open: bool = False, agent: str 
     """Read asks in order of id after a cursor ('' for the first page); options and candidates are left out."""
     statement, values = (_OPEN_PAGE if only_open else _PAGE), {"after": after, "most": limit}
     if agent is not None:
-        statement, values = _AGENT_PAGE, {**values, "by": agent}
-        if only_open:
-            statement = statement.where(asks.c.state == AskState.OPEN.value)
+        statement, values = (_OPEN_AGENT_PAGE if only_open else _AGENT_PAGE), {**values, "by": agent}
     return [_ask(row, (), ()) for row in tx.execute(statement, values)]

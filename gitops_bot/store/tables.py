@@ -142,6 +142,7 @@ runs = Table(
     text_column("outcome", null=True),
     one_of("state", RunState),
     CheckConstraint("kind IN ('agent', 'loop', 'request')", name="kind"),
+    Index(None, "agent"),
     # One live run an agent; loops and requests of one token may be many.
     Index(
         "ux_runs_live",
@@ -224,6 +225,14 @@ asks = Table(
         postgresql_where=text("state = 'OPEN' AND kind <> 'question'"),
     ),
     Index("ix_asks_open", "id", sqlite_where=text("state = 'OPEN'"), postgresql_where=text("state = 'OPEN'")),
+    # What an agent has open is counted at each ask; what it ever asked does not slow that down.
+    Index(
+        "ix_asks_open_agent",
+        "agent",
+        "kind",
+        sqlite_where=text("state = 'OPEN'"),
+        postgresql_where=text("state = 'OPEN'"),
+    ),
     Index(None, "run"),
     Index(None, "action_hash"),
 )
@@ -264,6 +273,7 @@ claims = Table(
     one_of("channel", Channel),
     one_of("state", ClaimState),
     Index(None, "ask"),
+    Index(None, "channel", "settled_at"),
 )
 
 votes = Table(

@@ -31,6 +31,7 @@ waiters = Table(
     text_column("cause", null=True),
     PrimaryKeyConstraint("ask", "kind", "id"),
     one_of("kind", WaiterKind),
+    Index(None, "kind", "id"),
 )
 
 due = Table(
@@ -145,6 +146,7 @@ capture_seats = Table(
     one_of("state", SeatState),
     CheckConstraint("mode IN ('block', 'continue')", name="mode"),
     Index(None, "loop", "state"),
+    Index(None, "run"),
 )
 
 pull_requests = Table(
@@ -162,6 +164,7 @@ pull_requests = Table(
     time_column("closed_at", null=True),
     PrimaryKeyConstraint("repository_id", "number"),
     Index(None, "capture"),
+    Index(None, "repository"),
 )
 
 messages = Table(

@@ -3,9 +3,8 @@
 Revision: 0001 after .
 """
 
-from alembic import op
 import sqlalchemy as sa
-
+from alembic import op
 
 revision = "0001"
 down_revision = None
@@ -50,6 +49,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("channel", "source", name=op.f("uq_claims_channel_source")),
     )
     op.create_index(op.f("ix_claims_ask"), "claims", ["ask"], unique=False)
+    op.create_index(op.f("ix_claims_channel_settled_at"), "claims", ["channel", "settled_at"], unique=False)
     op.create_table(
         "cursors",
         sa.Column("name", sa.Text(), nullable=False),
@@ -208,6 +208,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["agent"], ["agents.id"], name=op.f("fk_runs_agent")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
     )
+    op.create_index(op.f("ix_runs_agent"), "runs", ["agent"], unique=False)
     op.create_index(
         "ux_runs_live",
         "runs",
@@ -279,6 +280,14 @@ def upgrade() -> None:
         "ix_asks_open",
         "asks",
         ["id"],
+        unique=False,
+        sqlite_where=sa.text("state = 'OPEN'"),
+        postgresql_where=sa.text("state = 'OPEN'"),
+    )
+    op.create_index(
+        "ix_asks_open_agent",
+        "asks",
+        ["agent", "kind"],
         unique=False,
         sqlite_where=sa.text("state = 'OPEN'"),
         postgresql_where=sa.text("state = 'OPEN'"),
@@ -514,6 +523,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["ask"], ["asks.id"], name=op.f("fk_waiters_ask")),
         sa.PrimaryKeyConstraint("ask", "kind", "id", name=op.f("pk_waiters")),
     )
+    op.create_index(op.f("ix_waiters_kind_id"), "waiters", ["kind", "id"], unique=False)
     op.create_table(
         "capture_seats",
         sa.Column("capture", sa.Text(), nullable=False),
@@ -532,6 +542,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("capture", "run", "run_version", name=op.f("pk_capture_seats")),
     )
     op.create_index(op.f("ix_capture_seats_loop_state"), "capture_seats", ["loop", "state"], unique=False)
+    op.create_index(op.f("ix_capture_seats_run"), "capture_seats", ["run"], unique=False)
     op.create_table(
         "executions",
         sa.Column("id", sa.Text(), nullable=False),
@@ -567,6 +578,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("repository_id", "number", name=op.f("pk_pull_requests")),
     )
     op.create_index(op.f("ix_pull_requests_capture"), "pull_requests", ["capture"], unique=False)
+    op.create_index(op.f("ix_pull_requests_repository"), "pull_requests", ["repository"], unique=False)
     _append_only()
 
 
