@@ -2,7 +2,7 @@
 
 A row is (duty, key) with a time. Claiming pushes the time to the end of the lease; finishing removes the row or gives
 it a new time. What happens to the row meanwhile is a nudge: the claimant's finishing then makes it due at once, so that
-no wake is lost between looking and letting go.
+no wake is lost between looking and letting go (I2).
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy import and_, bindparam, case, delete, func, select, update
 
+from gitops_bot.core.texts import storable
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import upsert
 from gitops_bot.store.work_tables import due
@@ -26,25 +27,35 @@ class Claimed:
 
 
 _UNDER_LEASE: Final = and_(due.c.leased == 1, due.c.due_at > bindparam("at_now"))
+_WORK, _WAKE = 1, 2
+"""The strengths of a nudge: there is more work, which a back-off may delay; somebody set a time, which outranks it."""
 
 _SET: Final = upsert(
-    due, ("duty", "key"), {"due_at": case((_UNDER_LEASE, due.c.due_at), else_=bindparam("at")), "nudged": 1}
+    due,
+    ("duty", "key"),
+    {
+        "due_at": case((_UNDER_LEASE, due.c.due_at), else_=bindparam("at")),
+        # A lease that ran out is none: left standing, it would hide the new time from the next who sets one.
+        "leased": case((_UNDER_LEASE, 1), else_=0),
+        "nudged": _WAKE,
+    },
 )
-_ENSURE: Final = upsert(due, ("duty", "key"), {"nudged": 1})
+_ENSURE: Final = upsert(due, ("duty", "key"), {"nudged": case((due.c.nudged < _WORK, _WORK), else_=due.c.nudged)})
 
-# FOR UPDATE SKIP LOCKED on PostgreSQL; SQLite's writers take turns, and its dialect leaves the clause out.
+# FOR UPDATE SKIP LOCKED on PostgreSQL; SQLite's writers take turns, and its dialect leaves the clause out. Materialised,
+# because a planner may run a subquery of IN once for each row, and each run would lock another batch.
+_RIPE: Final = (
+    select(due.c.id)
+    .where(due.c.duty == bindparam("of"), due.c.due_at <= bindparam("at"))
+    .order_by(due.c.due_at)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+    .cte("ripe")
+    .prefix_with("MATERIALIZED", dialect="postgresql")
+)
 _CLAIM: Final = (
     update(due)
-    .where(
-        due.c.id.in_(
-            select(due.c.id)
-            .where(due.c.duty == bindparam("of"), due.c.due_at <= bindparam("at"))
-            .order_by(due.c.due_at)
-            .limit(bindparam("most"))
-            .with_for_update(skip_locked=True)
-            .scalar_subquery()
-        )
-    )
+    .where(due.c.id.in_(select(_RIPE.c.id)))
     .values(
         due_at=bindparam("until"),
         leased=1,
@@ -59,8 +70,15 @@ _DONE: Final = delete(due).where(_MINE, due.c.nudged == 0)
 _AGAIN: Final = (
     update(due)
     .where(_MINE)
-    .values(due_at=bindparam("at"), leased=0, nudged=0, attempts=bindparam("counted"), last_error=bindparam("error"))
+    .values(
+        due_at=case((due.c.nudged >= bindparam("outranked_by"), bindparam("at_now")), else_=bindparam("at")),
+        leased=0,
+        nudged=0,
+        attempts=bindparam("counted"),
+        last_error=bindparam("error"),
+    )
 )
+_RENEW: Final = update(due).where(_MINE).values(due_at=bindparam("until"))
 _DROP: Final = delete(due).where(due.c.duty == bindparam("of"), due.c.key == bindparam("named"))
 _NEXT: Final = select(func.min(due.c.due_at)).where(due.c.duty == bindparam("of"))
 
@@ -94,15 +112,30 @@ def done(tx: Tx, claimed: Claimed) -> bool:
     mine = {"of": claimed.duty, "named": claimed.key, "held": claimed.version}
     if tx.execute(_DONE, mine).rowcount == 1:
         return True
-    return tx.execute(_AGAIN, {**mine, "at": tx.now, "counted": 0, "error": None}).rowcount == 1
+    return again(tx, claimed, tx.now)
 
 
 def again(tx: Tx, claimed: Claimed, at: int, *, error: str | None = None) -> bool:
-    """Give a claimed row its next time. With `error` the attempt counts towards the back-off; without, the count starts
-    anew. False: the lease was lost."""
-    values = {"at": at, "counted": claimed.attempts if error else 0, "error": error[:500] if error else None}
+    """Give a claimed row its next time, or make it due at once when it was nudged meanwhile. With `error` the attempt
+    counts towards the back-off, which only a set time outranks; without, the count starts anew. False: the lease was
+    lost."""
+    values = {
+        "of": claimed.duty,
+        "named": claimed.key,
+        "held": claimed.version,
+        "at": at,
+        "at_now": tx.now,
+        "outranked_by": _WORK if error is None else _WAKE,
+        "counted": 0 if error is None else claimed.attempts,
+        "error": None if error is None else storable(error)[:500],
+    }
+    return tx.execute(_AGAIN, values).rowcount == 1
+
+
+def renew(tx: Tx, claimed: Claimed, lease_ms: int) -> bool:
+    """Let a lease last from now on. False: it was lost."""
     mine = {"of": claimed.duty, "named": claimed.key, "held": claimed.version}
-    return tx.execute(_AGAIN, {**mine, **values}).rowcount == 1
+    return tx.execute(_RENEW, {**mine, "until": tx.now + lease_ms}).rowcount == 1
 
 
 def next_due(tx: Tx, duty: str) -> int | None:
