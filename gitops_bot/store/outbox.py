@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, select, update
+from sqlalchemy import and_, bindparam, literal_column, select, text, update
 
 from gitops_bot.core.canonical import canonical
 from gitops_bot.store import due
@@ -19,18 +19,24 @@ from gitops_bot.store.work_tables import effects
 
 DUTY: Final = "outbox"
 
-_INSERT: Final = insert_or_ignore(effects, ("key",))
+# Any unique key: another transaction may have put an effect with the same replace key there since we looked.
+_INSERT: Final = insert_or_ignore(effects, None)
+_KEY: Final = select(effects.c.id).where(effects.c.key == bindparam("named"))
 _REPLACE: Final = (
     update(effects)
     .where(
         effects.c.lane == bindparam("in_"),
         effects.c.replace_key == bindparam("named"),
-        effects.c.state == EffectState.PENDING.value,
+        effects.c.state == literal_column(f"'{EffectState.PENDING.value}'"),
     )
     .values(payload=bindparam("new"), created_at=bindparam("at"))
 )
-_OPEN: Final = effects.c.state.in_([EffectState.PENDING.value, EffectState.ATTEMPTING.value])
-_NEXT: Final = select(effects).where(effects.c.lane == bindparam("in_"), _OPEN).order_by(effects.c.id).limit(1)
+# As text, so that SQLite sees that the partial index of open effects holds them all.
+_OPEN: Final = text("effects.state IN ('pending', 'attempting')")
+# Locked: its payload may be overwritten until its attempt is written down.
+_NEXT: Final = (
+    select(effects).where(effects.c.lane == bindparam("in_"), _OPEN).order_by(effects.c.id).limit(1).with_for_update()
+)
 _GET: Final = select(effects).where(effects.c.key == bindparam("named"))
 _ATTEMPT: Final = (
     update(effects)
@@ -96,11 +102,21 @@ def _effect(row: Any) -> StoredEffect:
 def enqueue(tx: Tx, effect: Effect) -> None:
     """Put an effect into its lane; a known key changes nothing, a pending one with its replace key is overwritten."""
     payload = canonical(dict(effect.payload)).decode("utf-8")
-    if effect.replace_key is not None:
-        values = {"in_": effect.lane, "named": effect.replace_key, "new": payload, "at": tx.now}
-        if tx.execute(_REPLACE, values).rowcount:
-            due.ensure(tx, DUTY, effect.lane)
-            return
+    # A second round only where another transaction's pending effect or attempt got between the two statements.
+    while not (_replace(tx, effect, payload) or _insert(tx, effect, payload)):
+        continue
+    due.ensure(tx, DUTY, effect.lane)
+
+
+def _replace(tx: Tx, effect: Effect, payload: str) -> bool:
+    if effect.replace_key is None:
+        return False
+    values = {"in_": effect.lane, "named": effect.replace_key, "new": payload, "at": tx.now}
+    return tx.execute(_REPLACE, values).rowcount == 1
+
+
+def _insert(tx: Tx, effect: Effect, payload: str) -> bool:
+    """Write an effect. False: something with its replace key, and not its key, was in the way."""
     kind, waiter = effect.reply or (None, None)
     row = {
         "key": effect.key,
@@ -113,8 +129,9 @@ def enqueue(tx: Tx, effect: Effect) -> None:
         "state": EffectState.PENDING.value,
         "created_at": tx.now,
     }
-    tx.execute(_INSERT[tx.dialect], row)
-    due.ensure(tx, DUTY, effect.lane)
+    if tx.execute(_INSERT[tx.dialect], row).rowcount == 1 or effect.replace_key is None:
+        return True
+    return tx.execute(_KEY, {"named": effect.key}).one_or_none() is not None
 
 
 def next_in_lane(tx: Tx, lane: str) -> StoredEffect | None:

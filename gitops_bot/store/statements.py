@@ -10,8 +10,8 @@ Statement = Mapping[str, Any]
 """By dialect name."""
 
 
-def insert_or_ignore(table: Table, key: Sequence[str]) -> Statement:
-    """Build an INSERT that does nothing where the key exists."""
+def insert_or_ignore(table: Table, key: Sequence[str] | None) -> Statement:
+    """Build an INSERT that does nothing where the key exists; with None, where any unique key of the table does."""
     return {
         "sqlite": sqlite.insert(table).on_conflict_do_nothing(index_elements=key),
         "postgresql": postgresql.insert(table).on_conflict_do_nothing(index_elements=key),
