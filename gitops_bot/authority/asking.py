@@ -5,7 +5,7 @@ end is written beside it in the same transaction (I7).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gitops_bot.authority.rules import Rules
@@ -26,15 +26,19 @@ from gitops_bot.core.canonical import action_bytes, action_hash, canonical, dige
 from gitops_bot.core.errors import Malformed, Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalName
+from gitops_bot.core.texts import is_storable
 from gitops_bot.policy.lookup import lookup, lookup_question
 from gitops_bot.policy.model import VerbRule
-from gitops_bot.store import agents, asks, due, ledger, waiters
+from gitops_bot.policy.rules import stands
+from gitops_bot.policy.tables import shown
+from gitops_bot.store import agents, asks, due, ledger, turns, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
 from gitops_bot.store.states import AgentState, WaiterKind
 
 EXPIRE_DUTY: Final = "expire"
 MAX_KEY: Final = 200
+MAX_CANDIDATES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,6 @@ class Wish:
     expires_in: int | None = None
     due_at: int | None = None
     idempotency_key: str | None = None
-    surface: Mapping[str, str] = field(default_factory=dict)
 
     def request_hash(self) -> str:
         """Hash what was asked, so that one idempotency key cannot stand for two wishes."""
@@ -100,14 +103,17 @@ def open_ask(tx: Tx, rules: Rules, wish: Wish) -> Opened | Refused:
             agent=wish.agent.id,
             principal=wish.agent.principal,
             reason=decided.reason,
-            facts={"verb": wish.verb, **decided.facts},
+            facts={"verb": None if wish.verb is None else shown(wish.verb), **decided.facts},
         )
         ledger.append(tx, entry)
     return decided
 
 
 def _decide(tx: Tx, rules: Rules, wish: Wish) -> Opened | Refused:
-    if wish.agent.state is AgentState.RETIRED:
+    # One asker at a time for each agent: its floods are counted, and the same wish twice at one instant is one ask.
+    turns.take(tx, f"asks:{wish.agent.id}")
+    agent = agents.get(tx, wish.agent.id)
+    if agent is None or agent.state is AgentState.RETIRED:
         return refuse(Reason.NOT_AUTHORISED, "The agent is retired.")
     shaped = _shape(rules, wish)
     if isinstance(shaped, Refused):
@@ -189,12 +195,21 @@ Shape = tuple[AskKind, bytes | None, Any, tuple[Option, ...], VerbRule]
 
 def _shape(rules: Rules, wish: Wish) -> Shape | Refused:
     """Check what is asked and compute what it binds."""
-    sizes = ((wish.text, "text"), (wish.why, "why"), *((label, "option") for label in wish.labels))
-    for text, name in sizes:
-        if len(text) > MAX_TEXT:
-            return refuse(Reason.LIMIT_EXCEEDED, f"{name} is longer than {MAX_TEXT} characters.")
-    if wish.idempotency_key is not None and not 1 <= len(wish.idempotency_key) <= MAX_KEY:
-        return refuse(Reason.LIMIT_EXCEEDED, f"An idempotency key has 1 to {MAX_KEY} characters.")
+    texts = ((wish.text, "text"), (wish.why, "why"), *((label, "option") for label in wish.labels))
+    names = ((wish.idempotency_key or "", "idempotency_key"), *((name, "candidate") for name in wish.candidates))
+    for most, given in ((MAX_TEXT, texts), (MAX_KEY, names)):
+        for text, name in given:
+            if len(text) > most:
+                return refuse(Reason.LIMIT_EXCEEDED, f"{name} is longer than {most} characters.")
+            if not is_storable(text):
+                return refuse(Reason.UNPRINTABLE, f"{name} holds a NUL or half a surrogate pair.")
+    if len(wish.candidates) > MAX_CANDIDATES or wish.idempotency_key == "":
+        return refuse(Reason.LIMIT_EXCEEDED, f"At most {MAX_CANDIDATES} candidates, and no empty idempotency key.")
+    if wish.expires_in is not None and wish.expires_in <= 0:
+        return refuse(Reason.BAD_PARAMS, "It must expire after it was asked.")
+    unknown = [name for name in wish.candidates if not stands(rules.policy, name)]
+    if unknown:
+        return refuse(Reason.UNKNOWN_PRINCIPAL, "A candidate is nobody who can answer.", candidate=shown(unknown[0]))
     try:
         return _shape_question(rules, wish) if wish.verb is None else _shape_action(rules, wish, wish.verb)
     except Malformed as error:
@@ -234,24 +249,37 @@ def _known(tx: Tx, wish: Wish, kind: AskKind, bound: str) -> Opened | Refused | 
             ask_id, request_hash = earlier
             if request_hash != wish.request_hash():
                 return refuse(Reason.IDEMPOTENCY_CONFLICT, ask=ask_id)
-            return _repeated(tx, wish, ask_id)
+            return _repeated(tx, wish, _newest(tx, ask_id))
     if kind is AskKind.QUESTION:
         return None
     standing = asks.open_for_action(tx, wish.agent.id, bound)
-    return None if standing is None else _repeated(tx, wish, standing)
+    if standing is None:
+        return None
+    ask = _newest(tx, standing)
+    # It may have ended between the two reads: then this is a new wish.
+    return _repeated(tx, wish, ask) if ask.state is AskState.OPEN else None
 
 
-def _repeated(tx: Tx, wish: Wish, ask_id: AskId) -> Opened:
+def _newest(tx: Tx, ask_id: AskId) -> Ask:
+    """Follow a superseded ask to the one that stands for it now. What is open stays open in this transaction."""
     ask = asks.get(tx, ask_id)
+    while ask is not None and ask.superseded_by is not None:
+        ask = asks.get(tx, ask.superseded_by)
     assert ask is not None
+    if ask.state is not AskState.OPEN:
+        return ask
+    locked = asks.get(tx, ask.id, lock=True)
+    assert locked is not None
+    return locked if locked.superseded_by is None else _newest(tx, locked.superseded_by)
+
+
+def _repeated(tx: Tx, wish: Wish, ask: Ask) -> Opened:
     if ask.state is AskState.OPEN and wish.waiter is not None:
         waiters.add(tx, ask.id, wish.waiter.kind, wish.waiter.id)
-    ledger.append(
-        tx,
-        Entry(
-            EventKind.ASK_REPEATED, tx.now, ask=ask.id, run=wish.run.id, agent=wish.agent.id, principal=ask.requester
-        ),
+    entry = Entry(
+        EventKind.ASK_REPEATED, tx.now, ask=ask.id, run=wish.run.id, agent=wish.agent.id, principal=ask.requester
     )
+    ledger.append(tx, entry)
     return Opened(ask, repeated=True)
 
 

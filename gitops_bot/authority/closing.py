@@ -4,18 +4,22 @@ None of these approves anything (I5). What was decided by nobody goes to the bac
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gitops_bot.authority.asking import Opened, Waiter, write
 from gitops_bot.authority.ending import End, end
 from gitops_bot.authority.rules import Rules, rule_of
-from gitops_bot.core.asks import Ask, AskId, AskState, Binding, late
+from gitops_bot.core.asks import Ask, AskId, AskKind, AskState, Binding, late
 from gitops_bot.core.errors import Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalName
-from gitops_bot.store import agents, asks, ledger, threads
+from gitops_bot.core.texts import storable
+from gitops_bot.store import agents, asks, ledger, threads, turns
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
 from gitops_bot.store.states import AgentKind, AgentState, RunState, WaiterKind
+
+MAX_REASON: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +34,21 @@ def withdraw(tx: Tx, ask_id: str, by: str, reason: str, *, to_backlog: bool = Fa
     """Withdraw an open ask. That `by` is its requester or owner is *not* checked. Withdrawn is not denied."""
     ask = asks.get(tx, ask_id, lock=True)
     if ask is None:
-        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+        return refuse(Reason.NOT_FOUND, ask=storable(ask_id)[:64])
     if ask.state is AskState.WITHDRAWN:
         return Ended(ask, repeated=True)
-    if not end(tx, ask, End(AskState.WITHDRAWN, by=by, reason=reason)):
+    if not end(tx, ask, End(AskState.WITHDRAWN, by=by, reason=storable(reason)[:MAX_REASON])):
         return late(ask)
     if to_backlog:
         threads.enter_backlog(tx, ask.id, "withdrawn")
-    return Ended(ask)
+    return Ended(_ended(tx, ask))
 
 
 def expire(tx: Tx, ask_id: str) -> Ended | Refused:
     """Expire an ask whose time is over: nothing is approved, a fleet agent pauses, the decision goes to the backlog."""
     ask = asks.get(tx, ask_id, lock=True)
     if ask is None:
-        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+        return refuse(Reason.NOT_FOUND, ask=storable(ask_id)[:64])
     if ask.state is AskState.OPEN and (ask.expires_at is None or ask.expires_at > tx.now):
         return refuse(Reason.ALREADY_SETTLED, "It is open and its time is not over.", expires_at=ask.expires_at)
     if not end(tx, ask, End(AskState.EXPIRED, by=None, reason="expired")):
@@ -56,10 +60,24 @@ def expire(tx: Tx, ask_id: str) -> Ended | Refused:
     if agent is not None and agent.kind is AgentKind.AGENT and agent.state is AgentState.ACTIVE:
         agents.set_state(tx, agent.id, AgentState.PAUSED, f"ask {ask.id} expired")
         ledger.append(tx, Entry(EventKind.AGENT_PAUSED, tx.now, ask=ask.id, agent=agent.id, reason="expired"))
-    if agent is not None and agent.kind is AgentKind.AGENT and not asks.count_open_of_run(tx, ask.run, ask.id):
-        agents.end_run(tx, ask.run, "expired")
-        agents.revoke_run_tokens(tx, ask.run)
-    return Ended(ask)
+    if agent is not None and agent.kind is AgentKind.AGENT:
+        _release(tx, ask)
+    return Ended(_ended(tx, ask))
+
+
+def _ended(tx: Tx, ask: Ask) -> Ask:
+    found = asks.get(tx, ask.id)
+    assert found is not None
+    return found
+
+
+def _release(tx: Tx, ask: Ask) -> None:
+    """End the run that asked when it has no body and nothing else to wait for; one with a body ends by itself."""
+    run = agents.run(tx, ask.run)
+    if run is None or run.state is not RunState.PARKED or asks.count_open_of_run(tx, ask.run, ask.id):
+        return
+    agents.end_run(tx, ask.run, "expired")
+    agents.revoke_run_tokens(tx, ask.run)
 
 
 def supersede(tx: Tx, rules: Rules, ask_id: str, reason: Reason) -> Opened | Refused:
@@ -70,7 +88,10 @@ def supersede(tx: Tx, rules: Rules, ask_id: str, reason: Reason) -> Opened | Ref
     """
     ask = asks.get(tx, ask_id, lock=True)
     if ask is None:
-        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+        return refuse(Reason.NOT_FOUND, ask=storable(ask_id)[:64])
+    if ask.state is AskState.OPEN and ask.expires_at is not None and ask.expires_at <= tx.now:
+        ended = expire(tx, ask.id)
+        return late(ended.ask) if isinstance(ended, Ended) else ended
     if ask.state is not AskState.OPEN:
         return late(ask)
     fresh = _renewed(tx, rules, ask)
@@ -83,22 +104,39 @@ def supersede(tx: Tx, rules: Rules, ask_id: str, reason: Reason) -> Opened | Ref
 
 def renew(tx: Tx, rules: Rules, ask: Ask) -> Opened | Refused:
     """Open a new ask for the same thing as an ended one, without a waiter; the caller adds who waits."""
+    turns.take(tx, f"asks:{ask.agent}")
     fresh = _renewed(tx, rules, ask)
     if isinstance(fresh, Refused):
         return fresh
+    standing = _asked_already(tx, fresh)
+    if standing is not None:
+        return standing
     write(tx, fresh, None, supersedes=ask.id)
     return Opened(fresh, repeated=False)
+
+
+def _asked_already(tx: Tx, fresh: Ask) -> Refused | None:
+    if fresh.kind is AskKind.QUESTION:
+        return None
+    standing = asks.open_for_action(tx, fresh.agent, fresh.binding.action_hash)
+    if standing is None:
+        return None
+    return refuse(Reason.ALREADY_SETTLED, "The same action is being asked already.", ask=standing)
 
 
 def _renewed(tx: Tx, rules: Rules, ask: Ask) -> Ask | Refused:
     rule = rule_of(rules, ask)
     if isinstance(rule, Refused):
         return rule
-    run = agents.run(tx, ask.run)
+    run = agents.run(tx, ask.run, lock=True)
     assert run is not None
+    kind = ask.kind
+    if kind is not AskKind.QUESTION:
+        kind = AskKind.GATED if rule.gated else AskKind.APPROVAL
     return replace(
         ask,
         id=AskId(new_id(tx.now)),
+        kind=kind,
         state=AskState.OPEN,
         binding=Binding(ask.binding.action_hash, rules.policy.digest, run.version),
         opened_at=tx.now,
@@ -107,28 +145,39 @@ def _renewed(tx: Tx, rules: Rules, ask: Ask) -> Ask | Refused:
         ended_by=None,
         end_reason=None,
         superseded_by=None,
+        snoozed_until=None,
+        due_at=None,
     )
 
 
 def reopen(tx: Tx, rules: Rules, ask_id: str, by: PrincipalName) -> Opened | Refused:
     """Ask a decision of the backlog anew, with a fresh binding and a run of its own that waits for it.
 
-    That `by` may do so is *not* checked.
+    That `by` may do so is *not* checked. A refusal has written nothing.
     """
+    found = asks.get(tx, ask_id)
+    if found is None:
+        return refuse(Reason.NOT_FOUND, ask=storable(ask_id)[:64])
+    turns.take(tx, f"asks:{found.agent}")
     ask = asks.get(tx, ask_id, lock=True)
-    if ask is None:
-        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
-    if ask.state not in (AskState.EXPIRED, AskState.WITHDRAWN, AskState.SUPERSEDED):
+    assert ask is not None
+    if ask.state is AskState.OPEN:
+        return refuse(Reason.ALREADY_SETTLED, "It is open; answer it.", ask=ask.id)
+    # Being in the backlog decides, not the state: what moved too often was approved and is open to nobody.
+    if not threads.is_in_backlog(tx, ask.id):
+        if ask.state in (AskState.EXPIRED, AskState.WITHDRAWN):
+            return refuse(Reason.NOT_FOUND, "It is not in the backlog, or was reopened before.", ask=ask.id)
         return late(ask)
-    run = agents.add_run(tx, ask.agent, "request", RunState.PARKED)
-    fresh = _renewed(tx, rules, replace(ask, run=run.id))
+    fresh = _renewed(tx, rules, ask)
     if isinstance(fresh, Refused):
         return fresh
-    standing = asks.open_for_action(tx, ask.agent, fresh.binding.action_hash) if ask.action is not None else None
+    standing = _asked_already(tx, fresh)
     if standing is not None:
-        return refuse(Reason.ALREADY_SETTLED, "The same action is being asked already.", ask=standing)
+        return standing
+    run = agents.add_run(tx, ask.agent, "request", RunState.PARKED)
+    fresh = replace(fresh, run=run.id, binding=replace(fresh.binding, run_version=run.version))
     write(tx, fresh, Waiter(WaiterKind.REQUEST, run.id), supersedes=ask.id)
     if not threads.mark_reopened(tx, ask.id, fresh.id, by):
-        return refuse(Reason.NOT_FOUND, "It is not in the backlog, or was reopened before.", ask=ask.id)
+        raise RuntimeError(f"backlog entry {ask.id} was reopened under its own lock")
     ledger.append(tx, Entry(EventKind.ASK_REOPENED, tx.now, ask=ask.id, principal=by, facts={"successor": fresh.id}))
     return Opened(fresh, repeated=False)

@@ -1,21 +1,23 @@
 """A person's answer becomes a vote, and enough votes the verdict, in one transaction; or it is refused with a reason.
 
-The steps, in this order: the ask · who (policy, channel, I15) · a repeat · what it says · whether the ask still takes
-it · what it binds (I4) · one vote a person · quorum · the end (I1, I6). An answer after the end is a revocation when it
-takes authority away, else it is told how the ask ended.
+The steps, in this order: the ask, whose time may be over · who (policy, channel, I15) · what it says · a repeat ·
+whether the ask still takes it · what it binds (I4) · one vote a person · quorum · the end (I1, I6). An answer after the
+end is a revocation when it takes authority away, else it is told how the ask ended.
 """
 
 from dataclasses import dataclass
 
+from gitops_bot.authority.closing import Ended, expire
 from gitops_bot.authority.ending import End, end
 from gitops_bot.authority.rules import Rules, rule_of
 from gitops_bot.authority.standing import run_stands
-from gitops_bot.core.asks import Ask, AskState, drift, late
+from gitops_bot.core.asks import MAX_TEXT, Ask, AskState, drift, late
 from gitops_bot.core.canonical import action_hash, canonical, digest
 from gitops_bot.core.errors import Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import Principal, PrincipalName
 from gitops_bot.core.readings import Permission
+from gitops_bot.core.texts import is_storable, storable
 from gitops_bot.core.verdicts import Answer, Channel, Choice, Decision, Verdict, Vote, choose
 from gitops_bot.policy.lookup import Allowed, NeedsPermission, may_vote
 from gitops_bot.policy.model import VerbRule
@@ -77,7 +79,11 @@ def answer(tx: Tx, rules: Rules, ask_id: str, given: Answer, voice: Voice) -> Re
     """
     ask = asks.get(tx, ask_id, lock=True)
     if ask is None:
-        return refuse(Reason.NOT_FOUND, ask=ask_id[:64])
+        return refuse(Reason.NOT_FOUND, ask=storable(ask_id)[:64])
+    if ask.state is AskState.OPEN and ask.expires_at is not None and ask.expires_at <= tx.now:
+        # The duty has not come by yet. It is over all the same, for everybody alike.
+        ended = expire(tx, ask.id)
+        ask = ended.ask if isinstance(ended, Ended) else ask
     result = _decide(tx, rules, ask, given, voice)
     if isinstance(result, Refused):
         ledger.append(tx, _refusal(tx, ask, voice, result))
@@ -103,7 +109,7 @@ def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Resu
     rule = rule_of(rules, ask)
     if isinstance(rule, Refused):
         return rule
-    choice = choose(ask, given)
+    choice = _read(ask, given)
     decision = choice.decision if isinstance(choice, Choice) else Decision.APPROVE
     allowed = may_vote(
         rules.policy,
@@ -132,8 +138,6 @@ def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Resu
     stale = _stale(tx, rules, ask, given)
     if stale is not None:
         return stale
-    if ask.expires_at is not None and ask.expires_at <= tx.now:
-        return refuse(Reason.EXPIRED, at=ask.expires_at, state=AskState.EXPIRED.value)
     vote = Vote(
         ask.id,
         allowed.voter,
@@ -147,11 +151,21 @@ def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Resu
     )
     own = [one for one in cast if one.principal == allowed.voter]
     if own and choice.decision is not Decision.DENY:
-        return refuse(Reason.WITHDRAWN_VOTE, voter=allowed.voter)
+        taken_back = own[-1].decision in (Decision.DENY, Decision.REVOKE)
+        return refuse(Reason.WITHDRAWN_VOTE if taken_back else Reason.DUPLICATE, voter=allowed.voter)
     key = voice.idempotency_key
     if not votes.add(tx, vote, len(own) + 1, idempotency_key=key, request_hash=request_hash):
         return refuse(Reason.DUPLICATE, voter=allowed.voter)
     return _count(tx, rules, rule, ask, vote)
+
+
+def _read(ask: Ask, given: Answer) -> Choice | Refused:
+    """Check the size and the characters of an answer, then what it says on this ask."""
+    if len(given.text or "") > MAX_TEXT:
+        return refuse(Reason.LIMIT_EXCEEDED, f"An answer has at most {MAX_TEXT} characters.")
+    if not is_storable(given.text or ""):
+        return refuse(Reason.UNPRINTABLE, "The answer holds a NUL or half a surrogate pair.")
+    return choose(ask, given)
 
 
 def _request_hash(given: Answer, choice: Choice) -> str:
@@ -175,19 +189,21 @@ def _repeat(
     """Find out whether this person said so already: the same again changes nothing, the same key with another body is
     a conflict."""
     own = [vote for vote in cast if vote.principal == voter]
-    if voice.idempotency_key is not None:
-        keyed = [vote for vote in own if vote.idempotency_key == voice.idempotency_key]
-        if keyed and keyed[0].request_hash != request_hash:
-            return refuse(Reason.IDEMPOTENCY_CONFLICT, ask=ask.id)
+    keyed = [vote for vote in own if voice.idempotency_key and vote.idempotency_key == voice.idempotency_key]
+    if keyed and keyed[0].request_hash != request_hash:
+        return refuse(Reason.IDEMPOTENCY_CONFLICT, ask=ask.id)
     if not own or (own[-1].decision, own[-1].option) != (choice.decision, choice.option):
         return None
     if choice.decision is Decision.ANSWER and own[-1].text != choice.text:
         return None
-    quorum = _quorum(rules, rule, ask, cast)
-    verdict = votes.verdict(tx, ask.id)
-    if verdict is None:
-        return Counted(ask, quorum, repeated=True) if ask.state is AskState.OPEN else late(ask)
-    return Settled(ask, verdict, quorum, repeated=True)
+    if ask.state is AskState.OPEN:
+        return Counted(ask, _quorum(rules, rule, ask, cast), repeated=True)
+    if ask.state is _ENDS[choice.decision]:
+        verdict = votes.verdict(tx, ask.id)
+        assert verdict is not None
+        return Settled(ask, verdict, _quorum(rules, rule, ask, cast), repeated=True)
+    # It ended another way since. The same request again is no new one; a deny said anew takes away what came of it.
+    return late(ask) if keyed else None
 
 
 def _stale(tx: Tx, rules: Rules, ask: Ask, given: Answer) -> Refused | None:
@@ -218,6 +234,12 @@ def quorum_of(tx: Tx, rules: Rules, ask: Ask) -> Quorum | Refused:
     return rule if isinstance(rule, Refused) else _quorum(rules, rule, ask, votes.of_ask(tx, ask.id))
 
 
+_ENDS = {
+    Decision.APPROVE: AskState.APPROVED,
+    Decision.DENY: AskState.DENIED,
+    Decision.ANSWER: AskState.ANSWERED,
+    Decision.REVOKE: None,
+}
 _STATES = {
     QuorumState.APPROVED: AskState.APPROVED,
     QuorumState.DENIED: AskState.DENIED,

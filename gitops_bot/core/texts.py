@@ -1,7 +1,7 @@
 """What every database of ours can keep as text, told from what it cannot, and replaced where words matter less.
 
-PostgreSQL stores no NUL and no lone surrogate; SQLite would. Refusing or replacing both here keeps the two engines alike,
-and a hostile text costs a refusal instead of an error of the driver (I20).
+PostgreSQL stores no NUL, and nothing stores a lone surrogate. Refusing or replacing both here keeps the engines alike:
+a hostile text costs a refusal instead of an error of the driver (I20).
 """
 
 import re

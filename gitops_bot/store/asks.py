@@ -8,6 +8,7 @@ from sqlalchemy import and_, bindparam, func, insert, literal_column, or_, selec
 from gitops_bot.core.asks import Ask, AskId, AskKind, AskState, Binding, Option
 from gitops_bot.core.canonical import Digest
 from gitops_bot.core.principals import PrincipalName
+from gitops_bot.core.texts import is_storable
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.tables import ask_candidates, ask_options, asks
 
@@ -115,6 +116,8 @@ def insert_ask(
 
 def get(tx: Tx, ask: str, *, lock: bool = False) -> Ask | None:
     """Read one ask; with `lock` nobody else ends or votes on it until this transaction is over."""
+    if not is_storable(ask):
+        return None  # an id from outside, which no row can have
     row = tx.execute(_LOCK if lock else _GET, {"of": ask}).one_or_none()
     if row is None:
         return None

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sqlalchemy import and_, bindparam, func, insert, or_, select, update
 
 from gitops_bot.core.captures import CaptureState, Regime, TraceId, parse_trace_id
+from gitops_bot.core.texts import is_storable
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore
 from gitops_bot.store.states import SeatState, WaiterKind
@@ -192,6 +193,8 @@ def add(tx: Tx, capture: Capture) -> None:
 
 def get(tx: Tx, capture: str, *, lock: bool = False) -> Capture | None:
     """Read a capture."""
+    if not is_storable(capture):
+        return None  # an id from outside, which no row can have
     row = tx.execute(_LOCK if lock else _GET, {"of": capture}).one_or_none()
     return None if row is None else _capture(row)
 

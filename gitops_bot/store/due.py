@@ -42,8 +42,8 @@ _SET: Final = upsert(
 )
 _ENSURE: Final = upsert(due, ("duty", "key"), {"nudged": case((due.c.nudged < _WORK, _WORK), else_=due.c.nudged)})
 
-# FOR UPDATE SKIP LOCKED on PostgreSQL; SQLite's writers take turns, and its dialect leaves the clause out. Materialised,
-# because a planner may run a subquery of IN once for each row, and each run would lock another batch.
+# FOR UPDATE SKIP LOCKED on PostgreSQL; SQLite's writers take turns, and its dialect leaves the clause out.
+# Materialised, because a planner may run a subquery of IN once for each row, and each run would lock another batch.
 _RIPE: Final = (
     select(due.c.id)
     .where(due.c.duty == bindparam("of"), due.c.due_at <= bindparam("at"))

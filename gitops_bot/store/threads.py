@@ -22,6 +22,7 @@ _REOPEN: Final = (
     .where(backlog.c.ask == bindparam("of"), backlog.c.reopened_as.is_(None))
     .values(reopened_as=bindparam("successor"), reopened_by=bindparam("who"))
 )
+_IN_BACKLOG: Final = select(backlog.c.ask).where(backlog.c.ask == bindparam("of"), backlog.c.reopened_as.is_(None))
 _OPEN: Final = (
     select(backlog)
     .where(backlog.c.ask > bindparam("after"), backlog.c.reopened_as.is_(None))
@@ -85,6 +86,11 @@ def thread(tx: Tx, agent: str, after: int, limit: int) -> list[Message]:
 def enter_backlog(tx: Tx, ask: str, cause: str) -> None:
     """Put an ended ask into the backlog."""
     tx.execute(_ENTER[tx.dialect], {"ask": ask, "cause": cause, "entered_at": tx.now})
+
+
+def is_in_backlog(tx: Tx, ask: str) -> bool:
+    """Tell whether an ask waits in the backlog."""
+    return tx.execute(_IN_BACKLOG, {"of": ask}).one_or_none() is not None
 
 
 def mark_reopened(tx: Tx, ask: str, successor: str, by: str) -> bool:

@@ -11,7 +11,10 @@ from gitops_bot.store.states import WaiterKind
 from gitops_bot.store.work_tables import waiters
 
 _INSERT: Final = insert_or_ignore(waiters, ("ask", "kind", "id"))
-_OF_ASK: Final = select(waiters.c.kind, waiters.c.id).where(waiters.c.ask == bindparam("of"))
+# In one order, so that two transactions that wake the same waiters never wait for each other.
+_OF_ASK: Final = (
+    select(waiters.c.kind, waiters.c.id).where(waiters.c.ask == bindparam("of")).order_by(waiters.c.kind, waiters.c.id)
+)
 _WAKE: Final = (
     update(waiters).where(waiters.c.ask == bindparam("of")).values(due_at=bindparam("at"), cause=bindparam("why"))
 )
