@@ -99,13 +99,15 @@ def number_options(labels: Sequence[str]) -> tuple[Option, ...]:
     return tuple(Option(f"o{index}", label) for index, label in enumerate(labels, 1))
 
 
-_FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters by category that every font shows as nothing: Hangul fillers and the blank Braille pattern."""
+_FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0\U0001d159")
+"""Letters and symbols by category that every font shows as nothing: Hangul fillers, the blank Braille pattern, the null
+note head."""
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether a text shows nothing: white space of any script, control and format characters, fillers."""
-    return all(unicodedata.category(char)[0] in "ZC" or char in _FILLERS for char in text)
+    """Tell whether a text shows nothing of its own: white space of any script, control and format characters, fillers,
+    marks without a letter to stand on."""
+    return all(unicodedata.category(char)[0] in "ZCM" or char in _FILLERS for char in text)
 
 
 def late(ask: Ask) -> Refused:

@@ -1,9 +1,12 @@
-"""Untrusted JSON is read strictly: no key twice, no float unless allowed, no NaN, bounded size and depth."""
+"""Untrusted JSON is read strictly: no key twice, no float unless allowed, no NaN, no half surrogate pair, bounded size
+and depth."""
 
 import json
+import math
 from typing import Any, Final, NoReturn
 
 from gitops_bot.core.errors import Malformed
+from gitops_bot.core.texts import is_storable
 
 MAX_BYTES: Final = 65_536
 MAX_NESTING: Final = 32
@@ -13,7 +16,8 @@ def loads(raw: bytes, *, limit: int = MAX_BYTES, floats: bool = False, where: st
     """Read one JSON document of at most `limit` bytes of UTF-8.
 
     Raises:
-        Malformed: not JSON, too large, nested too deep, a key twice, a float where none is allowed, NaN or infinity.
+        Malformed: not JSON, too large, nested too deep, a key twice, a float where none is allowed, NaN or infinity
+            (a float too large for a double included), half a surrogate pair.
     """
     if len(raw) > limit:
         raise Malformed(f"larger than {limit} bytes", where=where)
@@ -26,6 +30,12 @@ def loads(raw: bytes, *, limit: int = MAX_BYTES, floats: bool = False, where: st
 
     def no_constant(text: str) -> NoReturn:
         raise Malformed(f"{text} is no JSON", where=where)
+
+    def number(text: str) -> float:
+        found = float(text)
+        if not math.isfinite(found):
+            raise Malformed(f"the float {text[:40]} is beyond a double", where=where)
+        return found
 
     def integer(text: str) -> int:
         if len(text) > 20:
@@ -41,10 +51,10 @@ def loads(raw: bytes, *, limit: int = MAX_BYTES, floats: bool = False, where: st
         return found
 
     try:
-        return json.loads(
+        found = json.loads(
             raw.decode("utf-8"),
             object_pairs_hook=unique,
-            parse_float=float if floats else no_float,
+            parse_float=number if floats else no_float,
             parse_constant=no_constant,
             parse_int=integer,
         )
@@ -52,6 +62,10 @@ def loads(raw: bytes, *, limit: int = MAX_BYTES, floats: bool = False, where: st
         raise Malformed("not UTF-8", where=where) from None
     except ValueError as error:
         raise Malformed(f"not JSON: {str(error)[:120]}", where=where) from None
+    # UTF-8 holds no surrogate, but an escape may name one (RFC 8259 section 8.2); nothing could store or hash it.
+    if b"\\u" in raw and not is_storable(json.dumps(found, ensure_ascii=False)):
+        raise Malformed("half a surrogate pair", where=where)
+    return found
 
 
 def _nesting(raw: bytes) -> int:
