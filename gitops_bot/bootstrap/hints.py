@@ -8,7 +8,6 @@ import contextlib
 import os
 import select
 import socket
-import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -22,46 +21,26 @@ _DRAIN: Final = 4096
 
 
 class DatagramHint:
-    """`ports.Hint` over Unix datagram sockets. One that was not opened for waiting only notifies, and waits blindly."""
+    """`ports.Hint` over Unix datagram sockets. One that does not listen only notifies; one thread waits."""
 
-    def __init__(self, folder: Path, own: socket.socket | None, path: Path | None) -> None:
-        self._folder = folder
-        self._own = own
-        self._path = path
-        self._reader = threading.Lock()
-        self._woken = threading.Condition()
-        self._nudges = 0
-
-    @classmethod
-    def open(cls, state: Path, *, listen: bool = True) -> "DatagramHint":
-        """Open the hints of a state folder; with `listen` this process binds a socket there.
+    def __init__(self, folder: Path, *, listen: bool = True) -> None:
+        """Open the hints of a folder, which is made where it is missing.
 
         Raises:
-            ConfigError: the folder cannot be had for this user alone, or its path is too long for a socket.
+            ConfigError: the folder is not this user's alone, or its path is too long for a socket.
         """
-        folder = state / FOLDER
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            about = folder.stat()
-        except OSError as error:
-            raise ConfigError(
-                f"cannot make {folder}: {error.strerror}", fix="give this user the state folder"
-            ) from error
-        if about.st_mode & 0o077 or about.st_uid != os.geteuid():
-            raise ConfigError(f"others may use {folder}", fix=f"chmod 700 {folder}")
-        if not listen:
-            return cls(folder, None, None)
-        path = folder / f"{os.getpid()}-{os.urandom(3).hex()}.sock"
-        if len(os.fsencode(path)) > MOST_PATH:
-            raise ConfigError(f"{folder} is too long a path for a socket", fix="set `state` to a shorter one")
-        own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            own.bind(str(path))
-        except OSError as error:
-            own.close()
-            raise ConfigError(f"cannot bind {path}: {error.strerror}", fix="use a local file system") from error
-        own.setblocking(False)
-        return cls(folder, own, path)
+        self._folder = _private(folder)
+        self._path: Path | None = None
+        self._own: socket.socket | None = None
+        if listen:
+            self._path = folder / f"{os.getpid()}-{os.urandom(3).hex()}.sock"
+            self._own = _bind(self._path)
+
+    def __enter__(self) -> "DatagramHint":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
 
     def notify(self) -> None:
         """Wake every process that waits in the folder; what cannot be reached is passed over."""
@@ -71,38 +50,45 @@ class DatagramHint:
                 _send(sender, path)
 
     def wait(self, seconds: float) -> None:
-        """Sleep until nudged, at most `seconds`; a nudge wakes every thread that sleeps here."""
-        until = time.monotonic() + seconds
+        """Sleep until nudged, at most `seconds`."""
         if self._own is None:
-            time.sleep(max(seconds, 0))
+            time.sleep(seconds)
             return
-        seen = self._nudges
-        # One thread reads the socket, the others wait for it: of several in select, one might drain it before all woke.
-        while seen == self._nudges and (left := until - time.monotonic()) > 0:
-            if self._reader.acquire(blocking=False):
-                try:
-                    self._read(self._own, left)
-                finally:
-                    self._reader.release()
-                    with self._woken:
-                        self._woken.notify_all()
-            else:
-                with self._woken:
-                    self._woken.wait_for(lambda: seen != self._nudges or not self._reader.locked(), left)
-
-    def _read(self, own: socket.socket, seconds: float) -> None:
-        readable, _, _ = select.select([own], [], [], seconds)
+        readable, _, _ = select.select([self._own], [], [], seconds)
         if readable:
             with contextlib.suppress(BlockingIOError):
                 for _ in range(_DRAIN):
-                    own.recv(1)
-            self._nudges += 1
+                    self._own.recv(1)
 
     def close(self) -> None:
         """Stop waiting and take the socket away."""
         if self._own is not None and self._path is not None:
             self._own.close()
             self._path.unlink(missing_ok=True)
+
+
+def _private(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except OSError as error:
+        raise ConfigError(f"cannot make {folder}: {error.strerror}", fix="give this user the state folder") from error
+    if about.st_mode & 0o077 or about.st_uid != os.geteuid():
+        raise ConfigError(f"others may use {folder}", fix=f"chmod 700 {folder}")
+    return folder
+
+
+def _bind(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > MOST_PATH:
+        raise ConfigError(f"{path.parent} is too long a path for a socket", fix="set `state` to a shorter one")
+    own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        own.bind(str(path))
+    except OSError as error:
+        own.close()
+        raise ConfigError(f"cannot bind {path}: {error.strerror}", fix="use a local file system") from error
+    own.setblocking(False)
+    return own
 
 
 def _send(sender: socket.socket, path: Path) -> None:

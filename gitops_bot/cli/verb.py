@@ -1,6 +1,7 @@
 """`gitops-bot verb`: what a verb's action hashes to, computed here without a database."""
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -58,7 +59,7 @@ def hash_(verb_name: str, params_file: Path, repository: str, environment: str, 
 
 def _read(source: Path) -> bytes:
     if str(source) == "-":
-        return click.get_binary_stream("stdin").read(MAX_BYTES + 1)
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         with source.open("rb") as file:
             return file.read(MAX_BYTES + 1)
