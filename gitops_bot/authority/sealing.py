@@ -9,7 +9,7 @@ from gitops_bot.core.asks import VERDICT_STATES, Ask, AskState
 from gitops_bot.core.canonical import action_hash, question_hash
 from gitops_bot.core.ledger import GENESIS, seal
 from gitops_bot.core.verdicts import Decision
-from gitops_bot.store import asks, due, ledger, votes
+from gitops_bot.store import asks, due, ledger, turns, votes
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 
@@ -19,7 +19,7 @@ PERIOD_MS: Final = 1_000
 
 
 class Sealer:
-    """Seals what was committed; one lease, so one sealer at a time."""
+    """Seals what was committed; one lease and one turn, so one sealer at a time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -33,6 +33,7 @@ class Sealer:
     def step(self, _claimed: Claimed) -> Outcome:
         """Seal a batch. Looks back for entries whose transaction committed late."""
         with self._database.write() as tx:
+            turns.take(tx, DUTY)
             after = max(0, self._highest - ledger.LOOK_BACK)
             sealed, highest = ledger.seal_next(tx, BATCH, after)
         self._highest = max(self._highest, highest)

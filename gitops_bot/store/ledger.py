@@ -21,6 +21,7 @@ _UNSEALED: Final = (
     .limit(bindparam("most"))
 )
 _HEAD: Final = select(ledger_seals.c.seq, ledger_seals.c.hash).order_by(ledger_seals.c.seq.desc()).limit(1)
+_LAST: Final = select(func.max(ledger.c.id))
 _SEAL: Final = insert(ledger_seals)
 _SEALED: Final = (
     select(ledger_seals.c.seq, ledger_seals.c.hash, ledger)
@@ -86,10 +87,13 @@ def head(tx: Tx) -> Head:
 
 
 def seal_next(tx: Tx, limit: int, after: int = 0) -> tuple[int, int]:
-    """Seal up to `limit` entries whose id is above `after`; give how many, and the highest id sealed now (or `after`).
+    """Seal up to `limit` entries whose id is above `after`; give how many, and up to which id all that was committed
+    above `after` is sealed.
 
-    One sealer at a time: the caller holds the sealer's lease, and a second one fails on the primary key.
+    One sealer at a time: the caller holds the sealer's turn, and a second one fails on the primary key.
     """
+    # Before the rows are read: what is committed in between is looked for the next time.
+    last_entry = tx.execute(_LAST).scalar_one() or 0
     last = head(tx)
     seq, previous, rows, highest = last.seq, last.hash, [], after
     for row in tx.execute(_UNSEALED, {"after": after, "most": limit}):
@@ -99,6 +103,9 @@ def seal_next(tx: Tx, limit: int, after: int = 0) -> tuple[int, int]:
         highest = max(highest, row.id)
     if rows:
         tx.execute(_SEAL, rows)
+    if len(rows) < limit:
+        # Nothing was left: an idle sealer need not look through the whole table again.
+        highest = max(highest, last_entry)
     return len(rows), highest
 
 
