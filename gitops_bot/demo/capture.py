@@ -18,7 +18,7 @@ from gitops_bot.demo import files
 from gitops_bot.demo.files import Layout
 from gitops_bot.demo.stage import COMMAND, Actor, Stage, free_port
 from gitops_bot.process import run
-from gitops_bot.store import ledger, schema
+from gitops_bot.store import captures, ledger, schema
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 
@@ -176,7 +176,9 @@ class _Watch:
         for entry in entries:
             self._seq = entry.seq
             document = entry.document
-            self._seen.append({"at": document["at"], "event": document["kind"], "seq": entry.seq, **document["facts"]})
+            self._seen.append(
+                {"at": document["at"], "event": document["kind"], "seq": entry.seq, "facts": document["facts"]}
+            )
             if document["kind"] in SHOWN:
                 self._tell(_line(document))
             if document["kind"] == "forge.pull_request_opened":
@@ -184,8 +186,6 @@ class _Watch:
 
     def _opened(self, document: Mapping[str, Any]) -> None:
         with self._database.read() as tx:
-            from gitops_bot.store import captures
-
             capture = captures.get(tx, str(document["capture"]))
         assert capture is not None
         number, line = document["facts"]["number"], f"/approve-capture {capture.trace_id}"
