@@ -11,13 +11,13 @@ from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
 from gitops_bot.authority.closing import renew, supersede, withdraw
 from gitops_bot.authority.rules import Rules
 from gitops_bot.broker.machine import Command, Event, advance
-from gitops_bot.core.asks import AskState
+from gitops_bot.core.asks import AskState, late
 from gitops_bot.core.captures import CaptureState, Regime
 from gitops_bot.core.errors import Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.lookup import lookup
-from gitops_bot.store import agents, asks, captures, due, ledger, outbox, threads, votes, waiters
+from gitops_bot.store import agents, asks, captures, due, ledger, outbox, threads, turns, votes, waiters
 from gitops_bot.store.captures import Capture, Seat
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
@@ -85,6 +85,8 @@ def request(tx: Tx, rules: Rules, place: Place, wanted: Request, *, hit: Capture
     `hit` is a finished capture whose artefact was re-hashed just now; whether its approval still stands is checked
     here.
     """
+    # Two that ask for one trace at one instant get one capture, whoever they are.
+    turns.take(tx, f"capture:{place.environment}:{wanted.regime.trace_id}")
     if hit is not None and _is_hit(tx, rules, hit):
         _sit(tx, hit, wanted)
         due.set_due(tx, DUTY, hit.id, tx.now)
@@ -115,21 +117,42 @@ def _open(tx: Tx, rules: Rules, place: Place, wanted: Request) -> Answered | Ref
     opened = open_ask(tx, rules, wish)
     if isinstance(opened, Refused):
         return opened
-    if opened.repeated:
-        earlier = captures.of_ask(tx, opened.ask.id)
-        if earlier is None:
-            return refuse(
-                Reason.ALREADY_SETTLED, "The same action is being asked outside a capture.", ask=opened.ask.id
-            )
+    earlier = captures.of_ask(tx, opened.ask.id) if opened.repeated else None
+    if earlier is not None:
+        _sit(tx, earlier, wanted)
+        due.set_due(tx, DUTY, earlier.id, tx.now)
         status = "pending_approval" if earlier.state is CaptureState.REQUESTED else "submitted"
         return Answered(status, earlier, opened.ask.id)
-    capture = Capture(
+    if opened.ask.state is not AskState.OPEN:
+        return late(opened.ask)
+    # A repeated ask without a capture was reopened from the backlog by a person: this is the capture it waits for.
+    capture = _fresh(tx, place, wanted, capture_id, opened.ask.id)
+    captures.add(tx, capture)
+    _sit(tx, capture, wanted)
+    entry = Entry(
+        EventKind.CAPTURE_REQUESTED,
+        tx.now,
+        ask=opened.ask.id,
+        run=wanted.run.id,
+        capture=capture.id,
+        agent=wanted.agent.id,
+        principal=wanted.agent.principal,
+        facts={"trace_id": capture.trace_id, "mode": wanted.mode},
+    )
+    ledger.append(tx, entry)
+    if on_forge(rules, place, capture):
+        draft(tx, capture)
+    return Answered("pending_approval", capture, opened.ask.id)
+
+
+def _fresh(tx: Tx, place: Place, wanted: Request, capture_id: str, ask: str) -> Capture:
+    return Capture(
         id=capture_id,
-        trace_id=regime.trace_id,
+        trace_id=wanted.regime.trace_id,
         environment=place.environment,
         repository=place.repository or "",
         state=CaptureState.REQUESTED,
-        ask=opened.ask.id,
+        ask=ask,
         agent=wanted.agent.id,
         run=wanted.run.id,
         requester=wanted.agent.principal,
@@ -152,22 +175,6 @@ def _open(tx: Tx, rules: Rules, place: Place, wanted: Request) -> Answered | Ref
         ready_at=None,
         version=0,
     )
-    captures.add(tx, capture)
-    _sit(tx, capture, wanted)
-    entry = Entry(
-        EventKind.CAPTURE_REQUESTED,
-        tx.now,
-        ask=opened.ask.id,
-        run=wanted.run.id,
-        capture=capture.id,
-        agent=wanted.agent.id,
-        principal=wanted.agent.principal,
-        facts={"trace_id": capture.trace_id, "mode": wanted.mode},
-    )
-    ledger.append(tx, entry)
-    if on_forge(rules, place, capture):
-        draft(tx, capture)
-    return Answered("pending_approval", capture, opened.ask.id)
 
 
 def on_forge(rules: Rules, place: Place, capture: Capture) -> bool:
@@ -289,7 +296,7 @@ def leave(tx: Tx, loop: str, reason: str) -> int:
     """Take a loop away from everything that it waits for; with the last seat the ask is withdrawn and the capture
     cancelled, in this transaction. Gives how many seats ended."""
     ended = 0
-    for place in captures.waiting_seats_of_loop(tx, loop):
+    for place in sorted(captures.waiting_seats_of_loop(tx, loop), key=lambda seat: seat.capture):
         capture = captures.get(tx, place.capture, lock=True)
         if capture is None or not captures.leave(tx, place, SeatState.GONE):
             continue
@@ -341,7 +348,9 @@ def head_moved(tx: Tx, rules: Rules, place: Place, capture_id: str) -> None:
         return
     opened = supersede(tx, rules, ask.id, reason) if ask.state is AskState.OPEN else renew(tx, rules, ask)
     if not isinstance(opened, Opened):
-        apply(tx, capture, Event.DENIED, opened.reason.value)
+        # The policy in force would not ask this any more: it ends as after too many moves, in whatever state it is.
+        withdraw(tx, ask.id, by="gitops-bot", reason=opened.reason.value, to_backlog=True)
+        apply(tx, capture, Event.MOVED_TOO_OFTEN, opened.reason.value)
         return
     waiters.add(tx, opened.ask.id, WaiterKind.CAPTURE, capture.id)
     returned = apply(
