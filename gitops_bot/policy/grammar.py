@@ -22,6 +22,7 @@ SCHEMA: Final = "gitops-bot/policy/v1"
 MAIN_FILE: Final = "policy.toml"
 MAX_FILES: Final = 200
 MAX_BUNDLE: Final = 4 << 20
+MAX_PARAMS: Final = 500
 _TABLES: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\.toml", re.ASCII)
 _TOP: Final = ("schema", "version", "people", "asks", "verbs")
 
@@ -42,6 +43,7 @@ def parse_bundle(files: Mapping[str, bytes], keys: Mapping[str, KeyFacts]) -> Po
     asks = top.table("asks", ("question",)) if "asks" in top else None
     question = read_question(asks.raw("question")) if asks is not None and "question" in asks else None
     raw_verbs = top.table("verbs", None) if "verbs" in top else Table({}, "verbs", None)
+    _check_params(raw_verbs)
     verbs = {name: read_verb(name, raw_verbs.raw(name)) for name in raw_verbs}
     check_rules(people, verbs, question)
     digest = bundle_digest(files)
@@ -59,6 +61,13 @@ def _check_files(files: Mapping[str, bytes]) -> None:
             raise Malformed(message, where=shown(path))
         if len(content) > MAX_FILE:
             raise Malformed(f"larger than {MAX_FILE} bytes", where=path)
+
+
+def _check_params(verbs: Table) -> None:
+    """Bound the patterns of a bundle before the first is compiled: each may cost a few milliseconds."""
+    tables = (verb.get("params") for verb in map(verbs.raw, verbs) if isinstance(verb, dict))
+    if sum(len(params) for params in tables if isinstance(params, dict)) > MAX_PARAMS:
+        raise Malformed(f"more than {MAX_PARAMS} parameters in all", where="verbs")
 
 
 def _check_head(tables: Mapping[str, dict[str, object]]) -> int:

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from gitops_bot.core.errors import Malformed
 
 MAX_PATTERN: Final = 256
-MAX_POSITIONS: Final = 1_024
+MAX_POSITIONS: Final = 512
 MAX_NESTING: Final = 16
 MAX_STEPS: Final = 16 * MAX_POSITIONS
 MAX_TEXT: Final = 1_024

@@ -181,17 +181,18 @@ def merge(files: Mapping[str, dict[str, object]], groups: Set[str]) -> dict[str,
     """Merge the top levels of several files. Tables named in `groups` are joined by their entries.
 
     Raises:
+        Malformed: one of the groups is no table.
         DoesNotLoad: something is defined in two files.
     """
     merged: dict[str, object] = {}
     origin: dict[str, str] = {}
     for path in sorted(files):
         for key, value in files[path].items():
-            if key in groups and isinstance(value, dict):
+            if key in groups:
                 joined = cast("dict[str, object]", merged.setdefault(key, {}))
-                for name, entry in cast("dict[str, object]", value).items():
+                for name in Table(value, f"{path}: {key}", None):
                     _once(origin, f"{key}.{name}", path)
-                    joined[name] = entry
+                    joined[name] = cast("dict[str, object]", value)[name]
             else:
                 _once(origin, key, path)
                 merged[key] = value

@@ -36,6 +36,7 @@ _VERB: Final = re.compile(r"[a-z][a-z0-9_]{0,31}(?:\.[a-z][a-z0-9_]{0,31}){0,3}"
 _PARAM: Final = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _BOTH: Final = ("gated", "channels", "summary", "voters", "approve", "deny", "expires", "params", "tiers", "executor")
 _GATED: Final = ("keys", "delay", "limits", "accept_no_spare", "owner_may_approve")
+_TABLES: Final = ("voters", "params", "limits", "executor")
 _ORDINARY: Final = ("reuse",)
 _BUILT_IN: Final = ("summary", "params", "executor", "limits", "tiers")
 _ORDINARY_CHANNELS: Final = frozenset({Channel.WORKSPACE, Channel.FORGE, Channel.OPERATOR})
@@ -69,7 +70,7 @@ def read_verb(name: str, raw: object) -> VerbRule:
         Malformed: a name, key or value out of form.
         DoesNotLoad: a rule about this verb alone is broken.
     """
-    if _VERB.fullmatch(name) is None:
+    if _VERB.fullmatch(name) is None or name == QUESTION:
         message = "a verb is lower-case words joined by points, as in payments.transfer"
         raise Malformed(message, where=f"verbs.{shown(name)}")
     where = f"verbs.{name}"
@@ -105,6 +106,9 @@ def read_verb(name: str, raw: object) -> VerbRule:
 def _check_keys(table: Table, *, gated: bool, adopt: bool) -> None:
     known = _BOTH + (_GATED if gated else _ORDINARY)
     for key in table:
+        if key not in _TABLES and isinstance(table.raw(key), dict):
+            message = f'{shown(key)} is a table; a verb with points stands in quotes, as in [verbs."capture.approve"]'
+            raise Malformed(message, where=table.where)
         if adopt and key in _BUILT_IN:
             message = f"{key} of {ADOPT} is built in; leave it out"
             raise DoesNotLoad(LoadFault.ADOPT_BUILT_IN, message, where=table.where)

@@ -256,6 +256,19 @@ def test_a_bundle_at_the_cap_is_refused_or_read(filler: bytes) -> None:
         parse_bundle({"policy.toml": full + b"#"}, {})
 
 
+def test_a_bundle_full_of_patterns_is_refused_before_they_are_compiled() -> None:
+    """I20: a pattern of twenty bytes costs milliseconds, so a megabyte of them is not begun; some are read."""
+
+    def bundle(verbs: int) -> bytes:
+        params = b", ".join(b"p%d = { match = '(a?){50%d}' }" % (one, one) for one in range(10))
+        rule = b"channels = ['workspace']\nvoters = { people = ['a'] }\napprove = 1\nparams = { %b }\n" % params
+        people = b"[people.a]\nkind = 'human'\n"
+        return HEAD + people + b"".join(b"[verbs.v%d]\n" % one + rule for one in range(verbs))
+
+    assert loads({"policy.toml": bundle(1)}) is not None
+    assert calls(lambda: loads({"policy.toml": bundle(60)})) < calls(lambda: loads({"policy.toml": bundle(10)}))
+
+
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a*)*b", "(.{0,20}.{0,20}b?)*x", "(a?){60}a{60}"])
 def test_matching_is_linear_in_the_text(pattern: str) -> None:
     """The patterns that ruin a backtracking matcher cost at most some six times as much for four times the text."""

@@ -561,6 +561,16 @@ FORMS: dict[str, tuple[Patch, str, Patch]] = {
         "a brace",
         {f"{TRANSFER}/summary": "{to} {currency} {amount_minor}"},
     ),
+    "a verb without its quotes": (
+        {"verbs/capture": {"approve": {"approve": 1}}},
+        "stands in quotes",
+        {"verbs/capture": {"channels": ["workspace"], "voters": {"people": ["bob"]}, "approve": 1}},
+    ),
+    "a verb that takes the questions' name": (
+        {"verbs/asks.question": {"channels": ["workspace"], "voters": {"people": ["bob"]}, "approve": 1}},
+        "a verb is",
+        {"verbs/asks.other": {"channels": ["workspace"], "voters": {"people": ["bob"]}, "approve": 1}},
+    ),
     "a question with a threshold": (
         {"asks/question/approve": 2},
         "unknown key 'approve'",
@@ -587,6 +597,8 @@ def test_a_table_defined_in_two_files_does_not_load() -> None:
     with pytest.raises(DoesNotLoad) as caught:
         parse_bundle({"policy.toml": main + other, "people.toml": other}, {})
     assert caught.value.code is LoadFault.DEFINED_TWICE
+    with pytest.raises(Malformed, match="must be a table"):
+        parse_bundle({"policy.toml": main, "a.toml": b"people = 3\n"}, {})
 
 
 def test_schema_and_version_stand_in_one_file() -> None:
