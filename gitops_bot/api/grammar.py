@@ -7,16 +7,18 @@ terminal cannot keep. Whether somebody may ask it is *not* decided here.
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from gitops_bot.core.asks import MAX_OPTIONS, MAX_TEXT
 from gitops_bot.core.canonical import MAX_INTEGER
 from gitops_bot.core.captures import Regime, regime
 from gitops_bot.core.durations import parse_duration
-from gitops_bot.core.errors import Malformed
+from gitops_bot.core.errors import SENTENCES, Fact, Malformed, Reason, Refused
 from gitops_bot.core.strictjson import load_object
 
 MAX_BODY: Final = 65_536
+MAX_ANSWER: Final = 8 * 1024 * 1024
 MAX_KEY: Final = 200
 MAX_REASON: Final = 1_000
 MAX_CANDIDATES: Final = 20
@@ -173,6 +175,36 @@ def parse_bearer(header: str | None) -> str | None:
     """Take the token out of an Authorization header (RFC 6750, section 2.1); None when there is none of that form."""
     scheme, _, token = (header or "").partition(" ")
     return token if scheme.lower() == "bearer" and _TOKEN.fullmatch(token) else None
+
+
+def read_answer(raw: bytes) -> dict[str, Any]:
+    """Read what the API answered.
+
+    Raises:
+        Malformed: no JSON object, or larger than `MAX_ANSWER`.
+    """
+    return load_object(raw, limit=MAX_ANSWER, floats=True, where="answer")
+
+
+def read_problem(raw: bytes) -> Refused | None:
+    """Read a problem document (RFC 9457) as the refusal that it tells; None when its reason is not of the closed list.
+
+    Raises:
+        Malformed: as `read_answer`.
+    """
+    document = read_answer(raw)
+    code, detail, facts = document.get("reason"), document.get("detail"), document.get("facts")
+    if not isinstance(code, str) or code not in set(Reason):
+        return None
+    reason = Reason(code)
+    said = detail if isinstance(detail, str) else ""
+    kept: dict[str, Fact] = {}
+    for name, value in (facts if isinstance(facts, dict) else {}).items():
+        if isinstance(value, list):
+            kept[name] = tuple(str(item) for item in value)
+        elif value is None or isinstance(value, str | int | bool):
+            kept[name] = value
+    return Refused(reason, said.removeprefix(SENTENCES[reason]).strip(), MappingProxyType(kept))
 
 
 def _members(

@@ -1,0 +1,118 @@
+"""The whole set-up looked at, one finding each, with the line that repairs it. Nothing is changed.
+
+The database's own findings are `bootstrap.database.check`'s; here are the machine, the files, the pin and the forge.
+"""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gitops_bot.bootstrap import database
+from gitops_bot.bootstrap.database import Finding
+from gitops_bot.bootstrap.rules import rules_of
+from gitops_bot.config import Settings, secret
+from gitops_bot.core.errors import ConfigError, Unavailable
+from gitops_bot.process import run
+
+_PROGRAMS: Final = (("git", "apt install git"), ("gpg", "apt install gnupg"))
+_SECONDS: Final = 10.0
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Look at everything in turn; what depends on a missing part says so instead of failing."""
+    yield from _machine()
+    yield from _files(settings)
+    yield from database.check(settings.database_url, settings.owner_url)
+    yield _policy(settings)
+    yield from _forge(settings)
+    yield _captures(settings)
+    yield _isolation(settings)
+
+
+def _machine() -> Iterator[Finding]:
+    version = platform.python_version()
+    yield Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+    for name, fix in _PROGRAMS:
+        try:
+            told = run((name, "--version"), cwd=Path("/"), timeout=_SECONDS)
+        except Unavailable as error:
+            yield Finding(name, False, str(error), fix)
+            continue
+        line = told.stdout.decode("utf-8", "replace").splitlines()[:1]
+        yield Finding(name, told.returncode == 0, line[0] if line else f"exit {told.returncode}", fix)
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    state = settings.state
+    if not state.is_dir():
+        yield Finding("state folder", False, f"no folder {state}", f"mkdir -m 700 {state}")
+    else:
+        about = state.stat()
+        private = not about.st_mode & 0o077 and about.st_uid == os.geteuid()
+        yield Finding("state folder", private, str(state), f"chmod 700 {state}, as its owner")
+    if settings.forge.token_file is not None:
+        yield _secret("forge token", settings.forge.token_file)
+
+
+def _secret(name: str, path: Path) -> Finding:
+    try:
+        secret(path, name)
+    except ConfigError as error:
+        return Finding(name, False, error.message, error.fix or f"write it into {path}, mode 0600")
+    return Finding(name, True, f"{path}, readable by its owner alone")
+
+
+def _policy(settings: Settings) -> Finding:
+    try:
+        policy = rules_of(settings).policy
+    except ConfigError as error:
+        fix = error.fix if settings.trust_file.exists() else "gitops-bot policy check, then gitops-bot trust pin"
+        return Finding("policy", False, error.message, fix)
+    return Finding("policy", True, f"version {policy.version} is pinned, {policy.digest}")
+
+
+def _forge(settings: Settings) -> Iterator[Finding]:
+    if not settings.forge.repositories:
+        yield Finding("forge", True, "none is configured; approvals come in by other channels")
+        return
+    from gitops_bot.forge.client import GitHubForge
+
+    fix = "check [forge] api_url and repositories, and what the token may do"
+    try:
+        forge = GitHubForge(settings.forge.api_url, secret(settings.forge.token_file, "token"))
+    except ConfigError as error:
+        yield Finding("forge", False, error.message, error.fix)
+        return
+    try:
+        for name in settings.forge.repositories:
+            try:
+                found = forge.repository(name)
+            except Unavailable as error:
+                yield Finding("forge", False, f"{name}: {error}", fix)
+            else:
+                yield Finding("forge", True, f"{name} answers, id {found.id}")
+    finally:
+        forge.disconnect()
+
+
+def _captures(settings: Settings) -> Finding:
+    if not settings.capture.program:
+        return Finding("captures", True, "this host runs none; set [capture] program where it should")
+    program = settings.capture.program[0]
+    found = Path(program)
+    if not found.is_absolute():
+        return Finding("captures", False, f"{program} is no absolute path", "name the program by its whole path")
+    runs = found.is_file() and os.access(found, os.X_OK)
+    return Finding("captures", runs, program, f"put an executable program at {program}")
+
+
+def _isolation(settings: Settings) -> Finding:
+    detail = (
+        "a loop's agent runs as the loop's user; run loops as another user than the broker, or everything that the "
+        "broker may do the agent may do too (SECURITY.md)"
+    )
+    accepted = " - accepted by [signed] shared_uid" if settings.shared_uid == "accepted" else ""
+    return Finding("isolation", True, detail + accepted)

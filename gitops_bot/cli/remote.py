@@ -1,0 +1,58 @@
+"""What commands share that act over HTTP: the workspace's address and the token, which is never an argument."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gitops_bot.api.grammar import ID
+from gitops_bot.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gitops_bot.api.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+STILL_OPEN = 3
+
+
+def remote_options(command: F) -> F:
+    """Give a command `--url` and `--token-file`."""
+    url = click.option("--url", metavar="URL", help="The workspace's address  [$GITOPS_BOT_URL].")
+    token = click.option(
+        "--token-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="A file (0600) with the token  [or the token itself in $GITOPS_BOT_TOKEN].",
+    )
+    return url(token(command))
+
+
+def connect(url: str | None, token_file: Path | None) -> "Client":
+    """Make a client from the options or, where one is absent, from what the environment holds.
+
+    Raises:
+        UsageError: neither names an address or a token.
+        ConfigError: others may read the token's file, or the address is none.
+    """
+    from gitops_bot.api.client import Client
+    from gitops_bot.config import agent_environment, secret
+
+    environment = agent_environment()
+    address = url or environment["GITOPS_BOT_URL"]
+    if not address:
+        raise click.UsageError("no workspace: give --url or set GITOPS_BOT_URL, as http://localhost:8480")
+    token = secret(token_file, "token") if token_file is not None else environment["GITOPS_BOT_TOKEN"]
+    if not token:
+        raise click.UsageError(
+            "no token: give --token-file or set GITOPS_BOT_TOKEN (see `gitops-bot agent add --help`)"
+        )
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise ConfigError("the token is none", fix="put the token there, and nothing else")
+    return Client(address, token)
+
+
+def checked_id(text: str) -> str:
+    """Take an id from the command line; what would be another path of the API is a usage error."""
+    if not ID.fullmatch(text):
+        raise click.UsageError("ID is 26 lower-case letters and digits")
+    return text
