@@ -5,10 +5,12 @@ behave alike here: writers on SQLite take turns (`store.sqlite`), on PostgreSQL 
 """
 
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ _NOW: Final = {
     "postgresql": text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
 }
 _CACHED_STATEMENTS: Final = 512
+_REPLACE: Final = re.compile(r"\bREPLACE\b", re.IGNORECASE)
 _SQLITE_ERROR: Final = 1
 """SQLite's own code of a statement that is wrong in itself (sqlite.org/rescode.html)."""
 
@@ -239,3 +242,16 @@ def _prepare_sqlite(engine: Engine, role: Role, journal: str) -> None:
 
     event.listen(engine, "connect", connect)
     event.listen(engine, "begin", begin)
+    if role is not Role.OWNER:
+        event.listen(engine, "before_cursor_execute", _refuse_replacing)
+
+
+@lru_cache(maxsize=1024)
+def _replaces(statement: str) -> bool:
+    return _REPLACE.search(statement) is not None
+
+
+def _refuse_replacing(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    # OR REPLACE rewrites every column of a row, and the authorizer is told of an insert only.
+    if _replaces(statement):
+        raise RuntimeError("a service's statement would replace a row")

@@ -14,6 +14,8 @@ from gitops_bot.store.schema import metadata
 from tests.store_fixtures import FreshDatabase
 from tests.store_rows import row
 
+pytestmark = pytest.mark.slow  # processes that import everything
+
 CURSORS = metadata.tables["cursors"]
 WRITERS, ROUNDS = 4, 50
 
