@@ -13,7 +13,7 @@ from gitops_bot.authority.rules import Rules
 from gitops_bot.broker.machine import Command, Event, advance
 from gitops_bot.core.asks import AskState, late
 from gitops_bot.core.captures import CaptureState, Regime
-from gitops_bot.core.errors import Reason, Refused, refuse
+from gitops_bot.core.errors import Reason, Refused
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.lookup import lookup
