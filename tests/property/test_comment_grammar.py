@@ -1,6 +1,6 @@
 """Over all text: nothing but `Malformed` leaves the comment grammar, only exact lines act, and its cost is linear."""
 
-import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gitops_bot.core.captures import TraceId
 from gitops_bot.core.errors import Malformed
 from gitops_bot.forge.grammar import MAX_BODY, Approve, Command, Deny, Outcome, Silent, exact_line, judge, parse
+from tests.linear import assert_linear
 
 T = TraceId("model=Qwen/Qwen3-0.6B;c=48;p=8;mt=8;lt=0;lf=0.0000")
 ACTS = (Outcome.APPROVE, Outcome.DENY)
@@ -113,15 +114,9 @@ def test_indented_or_quoted_the_same_text_is_silent(text: str) -> None:
 @pytest.mark.parametrize("head", ["", f"/deny-capture {T}\n", f"/deny-capture {T} ", "/approve-capture model="])
 def test_the_work_is_linear_up_to_the_cap(unit: str, head: str) -> None:
     """Compares a quarter of the cap with the cap; anything quadratic would take seconds at the cap, not the slack."""
-    quarter, full = (_seconds(head + unit * ((size - len(head)) // len(unit))) for size in (MAX_BODY // 4, MAX_BODY))
-    assert full <= 10 * quarter + 0.05
 
+    def build(size: int) -> Callable[[], object]:
+        body = head + unit * ((size - len(head)) // len(unit))
+        return lambda: parse(body)
 
-def _seconds(body: str) -> float:
-    """The least processor time of three runs."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        parse(body)
-        times.append(time.process_time() - start)
-    return min(times)
+    assert_linear(build, MAX_BODY)

@@ -18,6 +18,7 @@ from gitops_bot.capture.grammar import (
     read_knobs,
 )
 from gitops_bot.core.errors import Malformed
+from tests.linear import assert_linear
 
 JOB = {
     "v": 1, "token": "0f" * 16, "program": ["a", "b"], "timeout": 2.5,
@@ -110,7 +111,7 @@ def test_the_last_line_is_bounded_and_printable(output: bytes) -> None:
 
 
 @pytest.mark.parametrize("knob", ['"MOCK_%d":"1"', '"%d":"1"'])
-def test_knobs_cost_linear_time(knob: str, linear: Callable[..., None]) -> None:
+def test_knobs_cost_linear_time(knob: str) -> None:
     """At the size cap, four times the bytes cost about four times the work."""
 
     def build(size: int) -> Callable[[], object]:
@@ -123,4 +124,4 @@ def test_knobs_cost_linear_time(knob: str, linear: Callable[..., None]) -> None:
 
         return call
 
-    linear(build, MAX_KNOBS)
+    assert_linear(build, MAX_KNOBS)

@@ -18,6 +18,7 @@ from gitops_bot.demo.grammar import (
     read_reply,
     read_weights,
 )
+from tests.linear import assert_linear
 
 GOOD = {"model": "m", "prompt": "a b", "max_tokens": 3, "stream": True}
 
@@ -86,7 +87,7 @@ def test_nothing_but_malformed_leaves(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("unit", ["a ", "\\u00e4"])
-def test_a_request_costs_linear_time(unit: str, linear: Callable[..., None]) -> None:
+def test_a_request_costs_linear_time(unit: str) -> None:
     """At the size cap, four times the bytes cost about four times the work."""
 
     def build(size: int) -> Callable[[], object]:
@@ -94,4 +95,4 @@ def test_a_request_costs_linear_time(unit: str, linear: Callable[..., None]) -> 
         body = ('{"model":"m","stream":true,"max_tokens":1,"prompt":"' + prompt + '"}').encode()
         return lambda: read_completion(body, chat=False)
 
-    linear(build, MAX_REQUEST)
+    assert_linear(build, MAX_REQUEST)

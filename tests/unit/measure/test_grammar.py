@@ -19,6 +19,7 @@ from gitops_bot.measure.grammar import (
     read_line,
     read_regime,
 )
+from tests.linear import assert_linear
 
 REGIME = Regime("Qwen/Qwen3-0.6B", 48, 8, 8, 0, "0.0000")
 
@@ -158,6 +159,6 @@ def test_nothing_but_malformed_leaves_the_address(url: str) -> None:
         lambda n: b'data: {"choices":[{"text":"' + b"\\u0061" * ((n - 40) // 6) + b'"}]}',
     ],
 )
-def test_a_line_costs_linear_time(make: Callable[[int], bytes], linear: Callable[..., None]) -> None:
+def test_a_line_costs_linear_time(make: Callable[[int], bytes]) -> None:
     """At the size cap, four times the bytes cost about four times the work."""
-    linear(lambda n: lambda: read_line(make(n)), MAX_LINE)
+    assert_linear(lambda n: lambda: read_line(make(n)), MAX_LINE)

@@ -1,14 +1,14 @@
 """The small GraphQL reads what clients send, says no to the rest, and stays linear."""
 
 import contextlib
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitops_bot.sandbox.graphql import LENGTH_LIMIT, QueryError, Thing, execute, parse
+from tests.linear import assert_linear
 
 
 def _root() -> Thing:
@@ -68,19 +68,16 @@ def test_nothing_but_its_error_leaves_it(text: str) -> None:
         execute(parse(text), {}, _root())
 
 
-def _cost(text: str) -> float:
-    def once() -> float:
-        before = time.process_time()
+def _reading(text: str) -> Callable[[], None]:
+    def once() -> None:
         with contextlib.suppress(QueryError):
             parse(text)
-        return time.process_time() - before
 
-    return min(once() for _ in range(5))
+    return once
 
 
 @pytest.mark.parametrize("unit", ["a ", '"', '"\\', "-", "{a(b:", "...", "# ", "1", ", \ufeff"])
 def test_reading_is_linear_at_the_cap(unit: str) -> None:
     """Four times the text costs about four times the time, with slack, for texts that a backtracking reader dreads."""
     whole = "{ " + unit * ((LENGTH_LIMIT - 4) // len(unit))
-    quarter = whole[: LENGTH_LIMIT // 4]
-    assert _cost(whole) <= 12 * _cost(quarter) + 0.002
+    assert_linear(lambda n: _reading(whole[:n]), LENGTH_LIMIT)
