@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sees to it that the programs the tests need are there: as root on Debian it installs what is missing, else it names it.
+# Sees to it that the programs and data the tests need are there: as root on Debian it installs the programs that are
+# missing, else it names them.
 set -eu
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
@@ -9,8 +10,21 @@ lacks() { missing="$missing $1"; }
 command -v git >/dev/null 2>&1 || lacks git
 command -v gpg >/dev/null 2>&1 || lacks gnupg
 "$here/postgres-bin.sh" >/dev/null 2>&1 || lacks postgresql
+command -v npm >/dev/null 2>&1 || lacks npm
 
-[ -n "$missing" ] || exit 0
+# GitHub's published descriptions, which the local GitHub is tested against: data in npm packages, of which no script is
+# run. From here on they are read from disk only.
+descriptions() {
+  node=$here/../tests/node
+  cmp -s "$node/package-lock.json" "$node/node_modules/.installed" && return
+  echo "need: installing the published descriptions of GitHub"
+  (cd "$node" && npm ci --ignore-scripts --no-audit --no-fund --silent)
+  # The descriptions of other products are 370 MB.
+  find "$node/node_modules/@octokit/openapi/generated" -type f ! -name api.github.com.json -delete
+  cp "$node/package-lock.json" "$node/node_modules/.installed"
+}
+
+if [ -z "$missing" ]; then descriptions; exit; fi
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
   echo "need: installing$missing"
   apt-get update -qq
@@ -22,6 +36,7 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
   # shellcheck disable=SC2086 # a list of words
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
   "$here/postgres-bin.sh" >/dev/null
+  descriptions
 else
   echo "The tests need these programs, which are missing:$missing (names of Debian's packages; PostgreSQL 15 or newer)" >&2
   exit 1

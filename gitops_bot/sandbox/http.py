@@ -86,19 +86,24 @@ class Sandbox(Control):
         self.close()
 
 
+def routes() -> tuple[Route, ...]:
+    """List everything that the API answers."""
+    from gitops_bot.sandbox.routes import accounts, comments, contents, gitdata, graphql, pulls
+
+    return tuple(route for module in (accounts, comments, contents, gitdata, graphql, pulls) for route in module.ROUTES)
+
+
 def application(world: World) -> "Flask":
     """Build the web application over a world."""
     from flask import Flask
 
     from gitops_bot.sandbox import page
-    from gitops_bot.sandbox.routes import accounts, comments, contents, gitdata, graphql, pulls
 
     app = Flask("gitops_bot.sandbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = REQUEST_LIMIT
     app.url_map.merge_slashes = False
-    for module in (accounts, comments, contents, gitdata, graphql, pulls):
-        for route in module.ROUTES:
-            _register(app, world, route)
+    for route in routes():
+        _register(app, world, route)
     page.register(app, world)
     for status in (404, 405, 413):
         app.register_error_handler(status, _unrouted)

@@ -9,6 +9,8 @@ from github.PullRequest import PullRequest
 from github.Repository import Repository as RemoteRepository
 
 from gitops_bot.sandbox.http import Sandbox
+from tests.contract.described import FILE
+from tests.contract.recorded import recording
 
 REPOSITORY = "acme/judge"
 
@@ -62,3 +64,16 @@ def forge(tmp_path: Path) -> Iterator[Forge]:
         yield made
         for client in made.clients:
             client.close()
+
+
+@pytest.fixture(autouse=True)
+def exchanges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hold every answer, and every request that got what it asked for, to GitHub's description where it is installed.
+
+    Requests that are refused are meant to be wrong here.
+    """
+    if not FILE.exists():
+        yield
+        return
+    with recording(monkeypatch, of_request=False):
+        yield
