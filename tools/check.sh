@@ -10,5 +10,5 @@ export PATH PYTHONDONTWRITEBYTECODE=1
 . tools/static.sh
 HYPOTHESIS_PROFILE=quick
 export HYPOTHESIS_PROFILE
-stage tests 60 python -m pytest -n 2 --dist loadgroup -m "not slow and not postgresql"
+stage tests 60 python -m pytest -n 2 --dist loadgroup -m "not slow and not postgresql" tests/architecture tests/unit tests/property
 finish
