@@ -9,29 +9,29 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from gitops_bot.authority.duties import FINISHED, Finished
+from gitops_bot.authority.feedback import HOUR, Case, marks, react, say, show, within_budgets
 from gitops_bot.authority.rules import Rules, params_of, rule_of
 from gitops_bot.authority.settling import Counted, Revoked, Settled, Voice, answer
-from gitops_bot.core.asks import APPROVE, DENY, Ask, AskState, late
+from gitops_bot.core.asks import APPROVE, DENY, MAX_TEXT, Ask, AskState, late
 from gitops_bot.core.captures import TraceId
 from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import Identity, IdentityKind
 from gitops_bot.core.readings import Comment, Permission, PullRequest, Reaction
+from gitops_bot.core.texts import storable
 from gitops_bot.core.verdicts import Answer, Channel, ClaimState, Decision
 from gitops_bot.forge import replies
 from gitops_bot.forge.grammar import Judgement, Outcome, judge, parse
 from gitops_bot.policy.lookup import Allowed, NeedsPermission, may_vote, principal_of
 from gitops_bot.ports import Forge
-from gitops_bot.store import asks, captures, claims, due, ledger, outbox
+from gitops_bot.store import asks, captures, claims, due, ledger
 from gitops_bot.store.captures import PullRequestRow
 from gitops_bot.store.claims import Claim
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 
 DUTY: Final = "comment"
-HOUR: Final = 3_600_000
-REPLIES_A_PERSON: Final = 3
-REPLIES_A_PULL_REQUEST: Final = 10
+_UNDECIDED: Final = (ClaimState.NEW, ClaimState.HELD)
 
 Moved = Callable[[Tx, str], None]
 """Re-asks for a capture whose pull request moved, in the transaction of the claim."""
@@ -50,22 +50,6 @@ class Intake:
     max_comment_age: int = 7 * 24 * HOUR
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A claim with what was read for it; each step adds what it established."""
-
-    claim: Claim
-    repository: str
-    row: PullRequestRow
-    ask: Ask
-    comment: Comment
-
-    @property
-    def lane(self) -> str:
-        """Everything that is written to this pull request goes in this order."""
-        return f"capture:{self.row.capture}"
-
-
 def leave_hint(tx: Tx, repository_id: int, comment_id: int, pull_request: int) -> bool:
     """Leave a claim for a comment that may be a command; the first hint wins, others change nothing."""
     source = f"{repository_id}:{comment_id}"
@@ -81,7 +65,7 @@ def take(intake: Intake, claimed: Claimed) -> Finished:
     """Take one claim through all steps. Raises `Unavailable` to be called again: the claim is held."""
     with intake.database.read() as tx:
         claim = claims.get(tx, claimed.key)
-    if claim is None or claim.state not in (ClaimState.NEW, ClaimState.HELD):
+    if claim is None or claim.state not in _UNDECIDED:
         return FINISHED
     try:
         _take(intake, claim)
@@ -105,7 +89,7 @@ def _take(intake: Intake, claim: Claim) -> None:
         ask = asks.get(tx, row.ask) if row is not None else None
     if row is None or ask is None:
         return _ignore(intake, claim, "no ask of ours")
-    case = _Case(claim, repository, row, ask, comment)
+    case = Case(claim, repository, row, ask, comment)
     # Step 3: a user's own comment.
     author = _author(case, intake.bot)
     if author is not None:
@@ -118,10 +102,10 @@ def _take(intake: Intake, claim: Claim) -> None:
         case Outcome.HELP | Outcome.STATUS:
             return _inform(intake, case, judgement)
         case Outcome.NEAR_MISS:
-            return _reply_to_voter(intake, case, Reason(judgement.reason), replies.near_miss(judgement, comment.id))
+            return _reply_no(intake, case, Reason(judgement.reason), replies.near_miss(judgement, comment.id))
         case Outcome.APPROVE if ask.state is not AskState.OPEN:
             refused = late(ask)
-            return _reply_to_voter(intake, case, refused.reason, replies.late(refused, comment.id))
+            return _reply_no(intake, case, refused.reason, replies.late(refused, comment.id))
         case Outcome.APPROVE | Outcome.DENY:
             return _decide(intake, case, judgement)
         case _:
@@ -133,7 +117,7 @@ def _trace_id(ask: Ask) -> TraceId:
     return TraceId(str(params_of(ask.action)["trace_id"]))
 
 
-def _author(case: _Case, bot: int) -> Refused | None:
+def _author(case: Case, bot: int) -> Refused | None:
     comment = case.comment
     if comment.author_type != "User" or comment.author_id == bot:
         return refuse(Reason.FROM_BOT, account=comment.author_id)
@@ -144,7 +128,7 @@ def _author(case: _Case, bot: int) -> Refused | None:
     return None
 
 
-def _decide(intake: Intake, case: _Case, judgement: Judgement) -> None:
+def _decide(intake: Intake, case: Case, judgement: Judgement) -> None:
     comment = case.comment
     with intake.database.read() as tx:
         age = tx.now - comment.created_at
@@ -189,7 +173,7 @@ def standing(pull: PullRequest | None, row: PullRequestRow) -> Refused | None:
     return None
 
 
-def _permission(intake: Intake, case: _Case, judgement: Judgement) -> Permission | Refused | None:
+def _permission(intake: Intake, case: Case, judgement: Judgement) -> Permission | Refused | None:
     """Find what the author may do: the policy first, and the forge only when the policy asks for a permission."""
     decision = Decision.APPROVE if judgement.outcome is Outcome.APPROVE else Decision.DENY
     allowed = _ask_policy(intake, case, decision, None)
@@ -204,7 +188,7 @@ def _permission(intake: Intake, case: _Case, judgement: Judgement) -> Permission
 
 
 def _ask_policy(
-    intake: Intake, case: _Case, decision: Decision, permission: Permission | None
+    intake: Intake, case: Case, decision: Decision, permission: Permission | None
 ) -> Allowed | NeedsPermission | Refused:
     rule = rule_of(intake.rules, case.ask)
     if isinstance(rule, Refused):
@@ -224,10 +208,11 @@ def _ask_policy(
     )
 
 
-def _settle(intake: Intake, case: _Case, judgement: Judgement, permission: Permission | None) -> None:
+def _settle(intake: Intake, case: Case, judgement: Judgement, permission: Permission | None) -> None:
     comment, claim = case.comment, case.claim
     parsed = parse(comment.body)
-    reason = getattr(parsed, "reason", "") or None
+    # The evidence has the whole comment; the reason is what is shown.
+    reason = getattr(parsed, "reason", "")[:MAX_TEXT] or None
     approve = judgement.outcome is Outcome.APPROVE
     voice = Voice(
         principal=principal_of(intake.rules.policy, Identity(IdentityKind.GITHUB, str(comment.author_id))),
@@ -239,57 +224,53 @@ def _settle(intake: Intake, case: _Case, judgement: Judgement, permission: Permi
     )
     given = Answer(APPROVE if approve else DENY, reason, case.ask.binding)
     with intake.database.write() as tx:
+        current = claims.get(tx, claim.id, lock=True)
+        if current is None or current.state not in _UNDECIDED:
+            return  # another process took it while this one read the forge
         result = answer(tx, intake.rules, case.ask.id, given, voice)
         match result:
             case Settled() | Counted() | Revoked():
                 _close_claim(tx, case, ClaimState.COUNTED, None, {})
-                _react(tx, case, Reaction.ROCKET)
-                _show(tx, case)
+                react(tx, case, Reaction.ROCKET)
+                show(tx, case)
             case NeedsPermission():
                 raise Unavailable("the policy changed while the permission was read")
             case Refused():
                 _close_claim(tx, case, ClaimState.REFUSED, result.reason, {})
-                _react(tx, case, Reaction.CONFUSED)
+                react(tx, case, Reaction.CONFUSED)
             case _:
                 assert_never(result)
 
 
-# Step 9: reaction, status, reply; all through the outbox.
+# Step 9: what the author and the readers get back (`authority.feedback`), all through the outbox.
 
 
-def _react(tx: Tx, case: _Case, reaction: Reaction) -> None:
-    payload = {"repository": case.repository, "comment": case.comment.id, "reaction": reaction.value}
-    key = f"react:{case.claim.source}:{reaction.value}"
-    outbox.enqueue(tx, outbox.Effect(key, case.lane, "forge.react", payload))
-
-
-def _show(tx: Tx, case: _Case) -> None:
-    capture = captures.get(tx, case.row.capture)
-    if capture is not None and capture.pull_request == case.row.number:
-        payload = {"capture": capture.id, "number": case.row.number}
-        key = f"status:{capture.id}:claim:{case.claim.id}"
-        outbox.enqueue(
-            tx, outbox.Effect(key, case.lane, "forge.status", payload, replace_key=f"status:{case.row.number}")
-        )
-
-
-def _close_claim(tx: Tx, case: _Case, state: ClaimState, reason: str | None, facts: Mapping[str, Fact]) -> bool:
-    seen: dict[str, Fact] = {"account": case.comment.author_id, "pull": f"{case.row.repository_id}#{case.row.number}"}
+def _close_claim(tx: Tx, case: Case, state: ClaimState, reason: str | None, facts: Mapping[str, Fact]) -> bool:
+    seen: dict[str, Fact] = {"account": case.comment.author_id, "pull": case.thread}
     return claims.settle(
         tx, case.claim, state, reason, ask=case.ask.id, facts={**seen, **facts}, evidence=case.comment.raw
     )
 
 
-def _refuse(intake: Intake, case: _Case, refused: Refused) -> None:
+def _refuse(intake: Intake, case: Case, refused: Refused) -> None:
     """Refuse a claim: a reaction for the author, a ledger entry, no words."""
     with intake.database.write() as tx:
-        if _close_claim(tx, case, ClaimState.REFUSED, refused.reason, {}):
-            _ledger_refusal(tx, case, refused.reason)
-            if refused.reason not in (Reason.FROM_BOT, Reason.UNKNOWN_PRINCIPAL):
-                _react(tx, case, Reaction.CONFUSED)
+        if _close_refused(tx, case, refused.reason, {}) and refused.reason not in _UNANSWERED:
+            react(tx, case, Reaction.CONFUSED)
 
 
-def _ledger_refusal(tx: Tx, case: _Case, reason: Reason) -> None:
+def _close_refused(tx: Tx, case: Case, reason: Reason, facts: Mapping[str, Fact]) -> bool:
+    """Refuse a claim with its reason; one ledger entry a person, pull request and hour, so that nobody floods it."""
+    said = f"{case.comment.author_id}@{case.thread}"
+    first = claims.replies_since(tx, Channel.FORGE, tx.now - HOUR, f'"told":"{said}"') == 0
+    if not _close_claim(tx, case, ClaimState.REFUSED, reason, {**facts, **({"told": said} if first else {})}):
+        return False
+    if first:
+        _ledger_refusal(tx, case, reason)
+    return True
+
+
+def _ledger_refusal(tx: Tx, case: Case, reason: Reason) -> None:
     entry = Entry(
         EventKind.VOTE_REFUSED,
         tx.now,
@@ -302,64 +283,59 @@ def _ledger_refusal(tx: Tx, case: _Case, reason: Reason) -> None:
     ledger.append(tx, entry)
 
 
-def _reply_to_voter(intake: Intake, case: _Case, reason: Reason, text: str) -> None:
-    """Answer almost-commands with one short reply, only to people who may vote, within the budgets of an hour."""
+_UNANSWERED: Final = (Reason.FROM_BOT, Reason.UNKNOWN_PRINCIPAL)
+"""Refusals of those who are nobody here: not even a reaction, or anybody could make the bot write."""
+
+
+def _is_heard(intake: Intake, case: Case) -> bool:
+    """Tell whether the author is somebody who may vote; nobody else is answered in words. The forge is asked only while
+    the budgets allow an answer."""
+    with intake.database.read() as tx:
+        if not within_budgets(tx, case):
+            return False
     allowed = _ask_policy(intake, case, Decision.DENY, None)
     if isinstance(allowed, NeedsPermission) and allowed.team is None:
         held = intake.forge.permission(case.repository, case.comment.author_login, case.comment.author_id)
         allowed = _ask_policy(intake, case, Decision.DENY, held)
+    return isinstance(allowed, Allowed)
+
+
+def _reply_no(intake: Intake, case: Case, reason: Reason, text: str) -> None:
+    """Refuse with one short reply, only to people who may vote, within the budgets of an hour."""
+    heard = _is_heard(intake, case)
     with intake.database.write() as tx:
-        person = f'"replied_to":{case.comment.author_id},'
-        pull = f'"replied_on":"{case.row.repository_id}#{case.row.number}"'
-        within = (
-            claims.replies_since(tx, Channel.FORGE, tx.now - HOUR, person) < REPLIES_A_PERSON
-            and claims.replies_since(tx, Channel.FORGE, tx.now - HOUR, pull) < REPLIES_A_PULL_REQUEST
-        )
-        replying = isinstance(allowed, Allowed) and within
-        marks: dict[str, Fact] = {}
-        if replying:
-            marks = {
-                "replied_on": f"{case.row.repository_id}#{case.row.number}",
-                "replied_to": case.comment.author_id,
-                "replying": True,
-            }
-        if not _close_claim(tx, case, ClaimState.REFUSED, reason, marks):
+        heard = heard and within_budgets(tx, case)
+        if _close_refused(tx, case, reason, marks(case) if heard else {}) and heard:
+            say(tx, case, text)
+
+
+def _inform(intake: Intake, case: Case, judgement: Judgement) -> None:
+    """Answer the two commands that decide nothing, to the same people and within the same budgets: help in words,
+    status by an update of the one status comment."""
+    heard, asked = _is_heard(intake, case), judgement.outcome
+    with intake.database.write() as tx:
+        heard = heard and within_budgets(tx, case)
+        facts: dict[str, Fact] = {"did": asked.value, **(marks(case) if heard else {})}
+        if not _close_claim(tx, case, ClaimState.IGNORED, None, facts) or not heard:
             return
-        _ledger_refusal(tx, case, reason)
-        if replying:
-            _say(tx, case, text)
+        if asked is Outcome.HELP:
+            say(tx, case, replies.help_text(_trace_id(case.ask), case.comment.id))
+        else:
+            show(tx, case)
+            react(tx, case, Reaction.EYES)
 
 
-def _say(tx: Tx, case: _Case, text: str) -> None:
-    payload = {
-        "repository": case.repository,
-        "number": case.row.number,
-        "marker": replies.reply_marker(case.comment.id),
-        "body": text,
-    }
-    outbox.enqueue(tx, outbox.Effect(f"reply:{case.claim.source}", case.lane, "forge.reply", payload))
-
-
-def _inform(intake: Intake, case: _Case, judgement: Judgement) -> None:
-    """Answer the two commands that decide nothing: help in words, status by an update of the one status comment."""
-    if judgement.outcome is Outcome.HELP:
-        _reply_to_voter(intake, case, Reason.NEAR_MISS, replies.help_text(_trace_id(case.ask), case.comment.id))
-        return
-    with intake.database.write() as tx:
-        if _close_claim(tx, case, ClaimState.IGNORED, None, {"did": "status"}):
-            _show(tx, case)
-            _react(tx, case, Reaction.EYES)
-
-
-def _move(intake: Intake, case: _Case, gone: Refused) -> None:
+def _move(intake: Intake, case: Case, gone: Refused) -> None:
     """The pull request is not as the bot made it: the claim is refused, and a move re-asks in the same transaction."""
     with intake.database.write() as tx:
-        if not _close_claim(tx, case, ClaimState.REFUSED, gone.reason, {}):
+        if not _close_refused(tx, case, gone.reason, {}):
             return
-        _ledger_refusal(tx, case, gone.reason)
-        _react(tx, case, Reaction.CONFUSED)
+        react(tx, case, Reaction.CONFUSED)
         if gone.reason is Reason.STALE_HEAD:
-            intake.moved(tx, case.row.capture)
+            capture = captures.get(tx, case.row.capture, lock=True)
+            # Another process may have asked anew already; the new ask's own pull request did not move.
+            if capture is not None and capture.ask == case.ask.id:
+                intake.moved(tx, case.row.capture)
 
 
 def _ignore(intake: Intake, claim: Claim, why: str) -> None:
@@ -370,5 +346,9 @@ def _ignore(intake: Intake, claim: Claim, why: str) -> None:
 
 
 def _hold(intake: Intake, claim: Claim, why: str) -> None:
+    why = storable(why)[:200]
     with intake.database.write() as tx:
-        claims.settle(tx, claim, ClaimState.HELD, None, ask=claim.ask, facts={"held": why[:200]}, evidence=None)
+        held = claims.settle(tx, claim, ClaimState.HELD, None, ask=claim.ask, facts={"held": why}, evidence=None)
+        if held and claim.state is ClaimState.NEW:
+            facts = {"claim": claim.id, "why": why}
+            ledger.append(tx, Entry(EventKind.CLAIM_HELD, tx.now, channel=Channel.FORGE.value, facts=facts))

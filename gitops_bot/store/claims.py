@@ -18,6 +18,7 @@ from gitops_bot.store.tables import claims
 _INSERT: Final = insert_or_ignore(claims, ("channel", "source"))
 _BY_SOURCE: Final = select(claims).where(claims.c.channel == bindparam("via"), claims.c.source == bindparam("from_"))
 _GET: Final = select(claims).where(claims.c.id == bindparam("of"))
+_LOCK: Final = _GET.with_for_update()
 _SETTLE: Final = (
     update(claims)
     .where(claims.c.id == bindparam("of"), claims.c.state.in_([ClaimState.NEW.value, ClaimState.HELD.value]))
@@ -81,9 +82,9 @@ def add(tx: Tx, channel: Channel, source: str, facts: Mapping[str, Fact]) -> tup
     return _claim(tx.execute(_BY_SOURCE, {"via": channel.value, "from_": source}).one()), is_new
 
 
-def get(tx: Tx, claim: str) -> Claim | None:
-    """Read a claim."""
-    row = tx.execute(_GET, {"of": claim}).one_or_none()
+def get(tx: Tx, claim: str, *, lock: bool = False) -> Claim | None:
+    """Read a claim; with `lock` nobody else settles it until this transaction is over."""
+    row = tx.execute(_LOCK if lock else _GET, {"of": claim}).one_or_none()
     return None if row is None else _claim(row)
 
 
