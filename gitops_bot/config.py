@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from gitops_bot.core.durations import parse_duration
 from gitops_bot.core.errors import ConfigError, Malformed
@@ -206,7 +206,7 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
         raise ConfigError("[workspace] bind must be HOST:PORT", fix='bind = "127.0.0.1:8480"')
     if forge["kind"] != "github":
         raise ConfigError(f"[forge] kind {forge['kind']!r} is unknown", fix='kind = "github"')
-    url = _secret(path(values["database"]["url_file"])) or f"sqlite:///{state / 'gitops-bot.db'}"
+    url = _secret(path(values["database"]["url_file"])) or f"sqlite:///{quote(str(state / 'gitops-bot.db'))}"
     repositories = tuple(forge["repositories"])
     api_host = urlsplit(forge["api_url"]).hostname or ""
     forge_host = "github.com" if api_host == "api.github.com" else api_host
