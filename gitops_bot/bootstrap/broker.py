@@ -20,13 +20,14 @@ from gitops_bot.authority.sealing import DUTY as SEAL_DUTY
 from gitops_bot.authority.sealing import Sealer
 from gitops_bot.bootstrap.rules import place_of, rules_of
 from gitops_bot.bridge.client import BridgeLink
-from gitops_bot.broker import advance, loops, polling
+from gitops_bot.broker import advance, loops, polling, requests
 from gitops_bot.broker.advance import Advance, Measuring
 from gitops_bot.broker.captures import Place, head_moved
 from gitops_bot.broker.daemon import Bell, Daemon
 from gitops_bot.broker.deliveries import OnBridge, OnForge, job_routes
 from gitops_bot.broker.loops import Listener
 from gitops_bot.broker.polling import Poll
+from gitops_bot.broker.requests import Requests
 from gitops_bot.capture.local import LocalCapturer
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.captures import TraceId, slug
@@ -147,6 +148,7 @@ def _duties(
         RowDuty(EXPIRE_DUTY, database, Expiry(database).one, pace),
         RowDuty(SEAL_DUTY, database, sealer.step, pace),
         RowDuty(advance.DUTY, database, Advance(database, rules, place, forge, measuring).one, pace),
+        RowDuty(requests.DUTY, database, Requests(database).one, pace),
         RowDuty(loops.DUTY, database, Listener(database, link, settings.resume_grace, listen_ms).one, pace),
     ]
     return duties

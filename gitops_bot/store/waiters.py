@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import bindparam, delete, exists, func, select, update
 
+from gitops_bot.core.asks import AskState
 from gitops_bot.store import due
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore
 from gitops_bot.store.states import WaiterKind
+from gitops_bot.store.tables import asks
 from gitops_bot.store.work_tables import waiters
 
 _INSERT: Final = insert_or_ignore(waiters, ("ask", "kind", "id"))
@@ -27,6 +29,14 @@ _REMOVE: Final = delete(waiters).where(
 _COUNT: Final = select(func.count()).where(waiters.c.ask == bindparam("of"))
 _CAUSE: Final = select(waiters.c.due_at, waiters.c.cause).where(
     waiters.c.ask == bindparam("of"), waiters.c.kind == bindparam("what"), waiters.c.id == bindparam("who")
+)
+_STILL_WAITS: Final = select(
+    exists().where(
+        waiters.c.kind == bindparam("what"),
+        waiters.c.id == bindparam("who"),
+        asks.c.id == waiters.c.ask,
+        asks.c.state == bindparam("state"),
+    )
 )
 
 
@@ -71,3 +81,10 @@ def cause(tx: Tx, ask: str, kind: WaiterKind, waiter: str) -> str | None:
     """Read why a waiter was woken; None when it was not."""
     row = tx.execute(_CAUSE, {"of": ask, "what": kind.value, "who": waiter}).one_or_none()
     return None if row is None or row.due_at is None else row.cause
+
+
+def still_waits(tx: Tx, kind: WaiterKind, waiter: str) -> bool:
+    """Tell whether a waiter waits for anything that is open."""
+    return bool(
+        tx.execute(_STILL_WAITS, {"what": kind.value, "who": waiter, "state": AskState.OPEN.value}).scalar_one()
+    )
