@@ -1,4 +1,4 @@
-"""A run of a shell or application ends when every ask that it waits for has ended; its asker reads the end over HTTP."""
+"""A run of a shell or application ends when every ask that it waits for ended; its asker reads the end over HTTP."""
 
 from typing import Final
 
