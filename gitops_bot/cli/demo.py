@@ -1,10 +1,15 @@
 """`gitops-bot demo`: the main job on this machine, to look at before anything is set up."""
 
 import shutil
+import signal
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from gitops_bot.demo.capture import Outcome
 
 
 @click.command()
@@ -41,13 +46,19 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int: 
 
         click.echo(escaped(line), err=as_json)
 
+    def show(outcome: "Outcome") -> None:
+        _summary(outcome.document())
+        tell("everything still runs, to be looked at; Ctrl-C ends it")
+
+    # SIGTERM ends the demo as Ctrl-C does: its processes are ended, newest first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     tell(f"everything of this demo lies in {root}")
-    outcome = play(root, tell, auto=auto)
+    outcome = play(root, tell, auto=auto, shown=None if auto or as_json else show)
     if as_json:
         import json
 
         click.echo(json.dumps(outcome.document(), sort_keys=True))
-    else:
+    elif auto:
         _summary(outcome.document())
     if outcome.ok and folder is None:
         shutil.rmtree(root, ignore_errors=True)

@@ -61,8 +61,10 @@ class Outcome:
         }
 
 
-def play(root: Path, tell: Tell, *, auto: bool) -> Outcome:
+def play(root: Path, tell: Tell, *, auto: bool, shown: Callable[[Outcome], None] | None = None) -> Outcome:
     """Run the main job in an empty folder; with `auto` a scripted alice approves.
+
+    With `shown` the outcome is shown when the loop has ended, and everything runs on until Ctrl-C.
 
     Raises:
         Unavailable: a process of the demo does not start or ends early.
@@ -83,6 +85,7 @@ def play(root: Path, tell: Tell, *, auto: bool) -> Outcome:
         workspace, _ = stage.start("workspace", (*COMMAND, "workspace", *config))
         stage.answers(workspace, "127.0.0.1", port)
         tell(f"workspace: http://localhost:{port}")
+        tell(f"forge: {forge}/{files.REPOSITORY}")
         loop, _ = stage.start("loop", _loop(layout, port))
         database = Database.open(url, Role.HOST)
         try:
@@ -93,7 +96,21 @@ def play(root: Path, tell: Tell, *, auto: bool) -> Outcome:
         finally:
             database.close()
         problem = problem or ("; ".join(fault.what for fault in faults)) or missing(timeline)
-        return Outcome(not problem, timeline, segments(layout), problem)
+        outcome = Outcome(not problem, timeline, segments(layout), problem)
+        if shown is not None:
+            shown(outcome)
+            _linger(stage)
+        return outcome
+
+
+def _linger(stage: Stage) -> None:
+    """Let everything run on, to be looked at, until the person has seen enough."""
+    try:
+        while True:
+            stage.check()
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        return
 
 
 def _prepare(layout: Layout, url: str) -> None:
