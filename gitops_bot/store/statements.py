@@ -12,9 +12,11 @@ Statement = Mapping[str, Any]
 
 def insert_or_ignore(table: Table, key: Sequence[str] | None) -> Statement:
     """Build an INSERT that does nothing where the key exists; with None, where any unique key of the table does."""
+    # The count of an INSERT is otherwise lost with its cursor, which PostgreSQL's closes at once.
+    kept = {"preserve_rowcount": True}
     return {
-        "sqlite": sqlite.insert(table).on_conflict_do_nothing(index_elements=key),
-        "postgresql": postgresql.insert(table).on_conflict_do_nothing(index_elements=key),
+        "sqlite": sqlite.insert(table).on_conflict_do_nothing(index_elements=key).execution_options(**kept),
+        "postgresql": postgresql.insert(table).on_conflict_do_nothing(index_elements=key).execution_options(**kept),
     }
 
 
