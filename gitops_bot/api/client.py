@@ -6,6 +6,7 @@ not followed and no proxy is asked, so that the token goes to the address that w
 """
 
 import http.client
+import ipaddress
 import json
 import ssl
 from collections.abc import Mapping
@@ -16,7 +17,6 @@ from gitops_bot.api.grammar import MAX_ANSWER, read_answer, read_problem
 from gitops_bot.core.errors import ConfigError, Malformed, Reason, Refusal, Unavailable, refuse
 
 PREFIX: Final = "/api/v1"
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class Client:
@@ -35,7 +35,7 @@ class Client:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or parts.query or parts.username:
             raise ConfigError("the workspace's address is none", fix="write http://localhost:8480 or https://HOST")
-        if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not parts.hostname.startswith("127."):
+        if parts.scheme == "http" and not _is_loopback(parts.hostname):
             raise ConfigError(
                 f"plain HTTP would show the token to everybody on the way to {parts.hostname}", fix="use https://"
             )
@@ -80,6 +80,15 @@ class Client:
             context = ssl.create_default_context()
             return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=context)
         return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _read(status: int, raw: bytes) -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""The workspace as it runs: a process behind waitress, called by the command line and by an HTTP library."""
+
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from gitops_bot.bootstrap.trust import pin
+from gitops_bot.store import agents, asks
+from gitops_bot.store.engine import Database
+from gitops_bot.store.roles import Role
+from tests.store_fixtures import FreshDatabase
+
+POLICIES = Path(__file__).parents[3] / "policies"
+BOT = (sys.executable, "-m", "gitops_bot.cli")
+TRACE = "model=Qwen/Qwen3-0.6B;c=48;p=8;mt=8;lt=0;lf=0.0000"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Served:
+    """A running workspace, with the token of an application and of a loop."""
+
+    url: str
+    folder: Path
+    host: Database
+    process: subprocess.Popen[bytes]
+    token: str
+    loop_token: str
+
+    def bot(self, *arguments: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("GITOPS_BOT")},
+            "GITOPS_BOT_URL": self.url,
+            "GITOPS_BOT_TOKEN": token or self.token,
+        }
+        return subprocess.run([*BOT, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+
+    def call(self, method: str, path: str, **more: Any) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=60, **more)
+
+
+@pytest.fixture
+def served(tmp_path: Path, sqlite_database: FreshDatabase) -> Iterator[Served]:
+    folder = tmp_path / "host"
+    folder.mkdir(mode=0o700)
+    shutil.copytree(POLICIES, folder / "policies")
+    (folder / ".gitops-bot").mkdir(mode=0o700)
+    (folder / "url").touch(mode=0o600)
+    (folder / "url").write_text(sqlite_database.owner_url)
+    port = free_port()
+    config = folder / "gitops-bot.toml"
+    config.write_text(f'[database]\nurl_file = "url"\n[workspace]\nbind = "127.0.0.1:{port}"\n')
+    pin(folder / "policies", folder / ".gitops-bot" / "trust.json")
+    tokens = []
+    for slug, more in (("shell", ()), ("tuner", ("--loop",))):
+        added = subprocess.run(
+            [*BOT, "agent", "add", slug, "--principal", "demo-agent", *more, "--config", str(config)],
+            capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        tokens.append(added.stdout.strip())
+    # A module of its name in the current folder must not be what is run.
+    (folder / "workspace.py").write_text("raise SystemExit('the wrong workspace')")
+    log = (folder / "log").open("wb")
+    process = subprocess.Popen([*BOT, "workspace", "--config", str(config)], cwd=folder, stderr=log, stdout=log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _until_ready(url, process, folder / "log")
+        yield Served(url, folder, sqlite_database.open(Role.HOST), process, tokens[0], tokens[1])
+    finally:
+        process.kill()
+        process.wait()
+        log.close()
+
+
+def _until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        assert process.poll() is None, log.read_text()
+        try:
+            if requests.get(f"{url}/readyz", timeout=5).status_code == 200:
+                return
+        except requests.ConnectionError:
+            time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def test_the_command_line_asks_and_withdraws(served: Served) -> None:
+    opened = served.bot("ask", "open", "Which?", "--option", "a", "--option", "b")
+    assert opened.returncode == 0, opened.stderr
+    ask = opened.stdout.strip()
+    waited = served.bot("ask", "show", ask, "--wait", "1")
+    assert (waited.returncode, "OPEN" in waited.stdout) == (3, True)
+    assert served.bot("ask", "cancel", ask).returncode == 0
+    late = served.bot("ask", "show", ask, "--wait", "30", "--json")
+    assert (late.returncode, json.loads(late.stdout)["state"]) == (0, "WITHDRAWN")
+    refused = served.bot("ask", "open", " ")
+    assert (refused.returncode, refused.stderr.startswith("gitops-bot: empty: ")) == (4, True)
+    stranger = served.bot("ask", "list", token="gbt_" + "x" * 43)
+    assert stranger.returncode == 4
+
+
+def test_a_loop_registers_and_its_run_asks_for_a_capture(served: Served) -> None:
+    body = {"id": "tuner", "address": "127.0.0.1:4711", "broker_token": "b" * 32}
+    headers = {"Authorization": f"Bearer {served.loop_token}"}
+    registered = requests.post(f"{served.url}/api/v1/loops", json=body, headers=headers, timeout=30)
+    assert registered.status_code == 201
+    token = registered.json()["agent_token"]
+    asked = served.bot("capture", "request", TRACE, "--why", "w", token=token)
+    assert asked.returncode == 0, asked.stderr
+    shown = served.bot("capture", "show", asked.stdout.strip(), "--json", token=token)
+    assert json.loads(shown.stdout)["state"] == "pending"
+    assert served.bot("capture", "show", asked.stdout.strip()).returncode == 4, "another agent's"
+    assert served.bot("capture", "cancel", asked.stdout.strip(), token=token).stdout.endswith("is CANCELLED\n")
+
+
+def test_long_polls_leave_threads_to_others(served: Served) -> None:
+    """More polls than seats: the surplus is answered at once, and cancelling still goes through and ends the rest."""
+    ask = served.call("POST", "/asks", json={"question": "?"}).json()["id"]
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
+        polls = [pool.submit(served.call, "GET", f"/asks/{ask}?wait=30") for _ in range(40)]
+        done, _ = concurrent.futures.wait(polls, 60, concurrent.futures.FIRST_COMPLETED)
+        assert done
+        assert served.call("POST", f"/asks/{ask}/cancel", json={}).status_code == 200
+        answers = [poll.result(60).json()["state"] for poll in polls]
+    assert answers.count("WITHDRAWN") >= 1
+    assert set(answers) <= {"OPEN", "WITHDRAWN"}
+
+
+def test_i11_a_long_poll_holds_no_connection(served: Served) -> None:
+    """I11: sixteen poll, and eight connections still serve everybody."""
+    ask = served.call("POST", "/asks", json={"question": "?"}).json()["id"]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        polls = [pool.submit(served.call, "GET", f"/asks/{ask}?wait=20") for _ in range(16)]
+        time.sleep(1)
+        for number in range(10):
+            assert served.call("POST", "/asks", json={"question": f"{number}?"}).status_code == 201
+        served.call("POST", f"/asks/{ask}/cancel", json={})
+        assert all(poll.result(60).status_code == 200 for poll in polls)
+
+
+def test_bodies_beyond_every_cap_are_refused(served: Served) -> None:
+    for size, kind in ((70_000, "application/problem+json"), (2_000_000, "text/plain; charset=utf-8")):
+        response = served.call("POST", "/asks", data=b"x" * size)
+        assert (response.status_code, response.headers["Content-Type"]) == (413, kind)
+    response = served.call("POST", "/asks", data=b"{}")
+    assert response.status_code == 415
+
+
+def test_nothing_secret_is_in_the_log_or_the_process_list(served: Served) -> None:
+    served.call("GET", "/asks")
+    served.bot("ask", "list")
+    log = (served.folder / "log").read_text()
+    line = Path(f"/proc/{served.process.pid}/cmdline")
+    arguments = line.read_bytes() if line.exists() else b""
+    for token in (served.token, served.loop_token):
+        assert token not in log
+        assert token.encode() not in arguments
+
+
+def test_it_ends_when_told(served: Served) -> None:
+    served.process.send_signal(signal.SIGTERM)
+    assert served.process.wait(30) == 0
+
+
+def test_a_revoked_token_is_refused_at_once(served: Served) -> None:
+    assert served.call("GET", "/asks").status_code == 200
+    with served.host.write() as tx:
+        bearer = agents.bearer(tx, served.token)
+        assert bearer is not None
+        agents.set_state(tx, bearer.agent.id, agents.AgentState.RETIRED)
+    assert served.call("GET", "/asks").status_code == 401
+
+
+def test_a_workspace_without_a_pin_does_not_start(served: Served) -> None:
+    (served.folder / ".gitops-bot" / "trust.json").unlink()
+    config = str(served.folder / "gitops-bot.toml")
+    done = subprocess.run([*BOT, "workspace", "--config", config], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "trust file" in done.stderr
+    with served.host.read() as tx:
+        assert asks.page(tx, "", 1) == []
