@@ -3,9 +3,11 @@
 Pure. `updated_at` moves on an edit only; whether minimising moves it at GitHub is unknown, here it does not.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gitops_bot.sandbox.directory import Directory
+from gitops_bot.sandbox.events import Event, Journal
 from gitops_bot.sandbox.records import REACTIONS, App, Comment, Edit, Ids, Reaction, Repository, Role, Thread
 from gitops_bot.sandbox.refusals import checked_body, invalid, not_found
 from gitops_bot.sandbox.threads import Threads
@@ -14,7 +16,8 @@ from gitops_bot.sandbox.threads import Threads
 class Comments:
     """Every comment of every repository."""
 
-    def __init__(self, directory: Directory, threads: Threads, ids: Ids) -> None:
+    def __init__(self, directory: Directory, threads: Threads, ids: Ids, journal: Journal) -> None:
+        self._journal = journal
         self._directory = directory
         self._threads = threads
         self._ids = ids
@@ -50,6 +53,7 @@ class Comments:
         )
         self._put(comment)
         self._threads.touch(thread, now)
+        self._note("created", comment, author_id)
         return comment
 
     def comment(self, repository: Repository, comment_id: int) -> Comment:
@@ -83,6 +87,7 @@ class Comments:
         edit = Edit(editor_id, now, comment.body)
         checked = checked_body("IssueComment", body)
         edited = replace(comment, body=checked, updated_at=now, edits=(*comment.edits, edit))
+        self._note("edited", edited, editor_id, {"body": {"from": comment.body}})
         return self._put(edited)
 
     def minimise_comment(self, comment: Comment, actor_id: int) -> Comment:
@@ -96,6 +101,7 @@ class Comments:
         self._directory.require(repository, actor_id, Role.READ if actor_id == comment.author_id else Role.WRITE)
         del self._comments[repository.id][comment.id]
         self._reactions.pop(comment.id, None)
+        self._note("deleted", comment, actor_id)
 
     def react(self, comment: Comment, account_id: int, content: str, now: int) -> tuple[Reaction, bool]:
         """Leave a reaction; the second value says whether it is new (201) or was there (200).
@@ -103,7 +109,11 @@ class Comments:
         Raises:
             Rejected: the account cannot read, or there is no such content.
         """
-        self._directory.require(self._directory.repositories[comment.repository_id], account_id, Role.READ)
+        repository = self._directory.repositories[comment.repository_id]
+        self._directory.require(repository, account_id, Role.READ)
+        if self._threads.thread(repository, comment.number).locked:
+            words = "Unable to create reaction because issue is locked."
+            self._directory.require(repository, account_id, Role.WRITE, words)
         if content not in REACTIONS:
             raise invalid("Reaction", "content", "invalid")
         there = self._reactions.setdefault(comment.id, {})
@@ -116,6 +126,10 @@ class Comments:
     def reactions_to(self, comment_id: int) -> tuple[Reaction, ...]:
         """List the reactions to a comment by id."""
         return tuple(self._reactions.get(comment_id, {}).values())
+
+    def _note(self, action: str, comment: Comment, sender_id: int, changes: Mapping[str, object] | None = None) -> None:
+        where = (comment.repository_id, comment.number)
+        self._journal.note(Event("issue_comment", action, *where, sender_id, comment, changes or {}))
 
     def _put(self, comment: Comment) -> Comment:
         self._comments.setdefault(comment.repository_id, {})[comment.id] = comment

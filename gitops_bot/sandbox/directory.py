@@ -50,15 +50,28 @@ class Directory:
         wanted = login.lower()
         return next((found for found in self.accounts.values() if found.login.lower() == wanted), None)
 
-    def add_token(self, token: str, account_id: int, app: App | None = None) -> None:
-        """Let a token stand for an account, through an app where given.
+    def add_token(
+        self,
+        token: str,
+        account_id: int,
+        app: App | None = None,
+        *,
+        expires_at: int | None = None,
+        installation: int | None = None,
+    ) -> None:
+        """Let a token stand for an account, through an app where given, until a time where given.
 
         Raises:
             ValueError: it stands for one already.
         """
         if token in self.sessions:
             raise ValueError("this token stands for an account already")
-        self.sessions[token] = Session(self.accounts[account_id].id, app)
+        self.sessions[token] = Session(self.accounts[account_id].id, app, expires_at, installation)
+
+    def session(self, token: str, now: int) -> Session | None:
+        """Tell who a token stands for now; None for one that is unknown or has expired."""
+        found = self.sessions.get(token)
+        return None if found is None or (found.expires_at is not None and now >= found.expires_at) else found
 
     def grant(self, repository_id: int, account_id: int, role: Role) -> None:
         """Set an account's role; `NONE` takes it away."""

@@ -1,7 +1,8 @@
-"""One request from token to answer: who asks, planned faults, limits, the route, refusals, ETag, headers, counts.
+"""One request from token to answer: who asks, limits, planned faults, the route, refusals, ETag, headers, counts.
 
-Knows no Flask. The order is GitHub's: bad credentials before anything else, the limit before the work, the ETag over
-the finished body. A conditional request that is answered 304 costs nothing of the limit.
+Knows no Flask. The order is GitHub's: bad credentials before anything else, the limits before the work, the ETag over
+the finished body. A conditional request that is answered 304 costs nothing of the primary limit. The lock is held but
+while a slow answer is waited for.
 """
 
 import hashlib
@@ -12,8 +13,8 @@ from email.utils import formatdate
 from typing import Final
 
 from gitops_bot.core.errors import Unavailable
-from gitops_bot.sandbox.faults import Fault
-from gitops_bot.sandbox.limits import Allowance
+from gitops_bot.sandbox.faults import SECONDARY, Fault
+from gitops_bot.sandbox.limits import READ_POINTS, WRITE_POINTS, Allowance
 from gitops_bot.sandbox.records import Session
 from gitops_bot.sandbox.refusals import Rejected
 from gitops_bot.sandbox.skin import Answer, Call, Json, Route
@@ -44,39 +45,56 @@ class Response:
 
 
 def dispatch(world: World, route: Route, request: Request) -> Response:
-    """Answer one request under the lock."""
+    """Answer one request."""
+    names = (f"{request.method} {route.path}", f"{request.method} {request.url_path}")
     with world.lock:
         world.requests[(route.method, route.path)] += 1
-        token = _token(request.headers.get("authorization", ""))
-        session = world.model.directory.sessions.get(token)
-        if session is None:
-            words = "Bad credentials" if token else "Requires authentication"
-            response = _plain(world, refusal(Rejected(401, words)), None)
-        else:
-            response = _authenticated(world, route, request, token, session)
+        known = world.model.directory.session(_token(request.headers.get("authorization", "")), world.now())
+        fault = None if known is None else world.faults.take(*names)
+    if fault is not None and fault.delay:
+        world.sleep(fault.delay)
+    with world.lock:
+        response = _answered(world, route, request, None if fault is None or fault.status is None else fault)
         world.answers[(route.method, route.path, response.status)] += 1
+        world.play(world.faults.due_pushes(*names))
         return response
 
 
-def _authenticated(world: World, route: Route, request: Request, token: str, session: Session) -> Response:
+def _answered(world: World, route: Route, request: Request, fault: Fault | None) -> Response:
+    token = _token(request.headers.get("authorization", ""))
+    session = world.model.directory.session(token, world.now())
+    if session is None:
+        words = "Bad credentials" if token else "Requires authentication"
+        return _plain(world, refusal(Rejected(401, words)), route, None)
     limits, now = world.model.limits, world.now()
-    if limits.allowance(session.account_id, now).remaining == 0:
+    allowance = limits.allowance(session.account_id, now, route.resource)
+    if allowance.remaining == 0:
         words = f"API rate limit exceeded for user ID {session.account_id}."
-        return _plain(world, refusal(Rejected(403, words)), limits.allowance(session.account_id, now))
-    fault = world.faults.take(f"{request.method} {route.path}", f"{request.method} {request.url_path}")
+        return _plain(world, refusal(Rejected(403, words)), route, allowance)
+    wait = world.model.secondary.retry_after(
+        session.account_id, now, resource=route.resource, points=_points(route, request), creates=route.creates
+    )
+    if wait is not None:
+        refused = refusal(Rejected(403, SECONDARY))
+        headers = {"Retry-After": str(wait)}
+        return _plain(world, Answer(403, refused.payload, headers), route, allowance)
     if fault is not None and not fault.after_effect:
-        return _plain(world, _failed(fault), limits.use(session.account_id, now))
+        return _plain(world, _failed(fault), route, limits.use(session.account_id, now, route.resource))
     answer = _work(world, route, request, session)
     if fault is not None:
-        return _plain(world, _failed(fault), limits.use(session.account_id, now))
+        return _plain(world, _failed(fault), route, limits.use(session.account_id, now, route.resource))
     if request.method == "GET" and answer.status == 200:
-        body = _encode(answer.payload)
-        etag = _etag(token, body)
+        etag = _etag(token, _encode(answer.payload))
         if _matches(request.headers.get("if-none-match", ""), etag):
-            allowance = limits.allowance(session.account_id, now)
-            return Response(304, b"", {**_headers(world, allowance), "ETag": etag})
+            return Response(304, b"", {**_headers(world, route, allowance), "ETag": etag})
         answer = Answer(200, answer.payload, {**answer.headers, "ETag": etag})
-    return _plain(world, answer, limits.use(session.account_id, now))
+    return _plain(world, answer, route, limits.use(session.account_id, now, route.resource))
+
+
+def _points(route: Route, request: Request) -> int:
+    if route.resource == "graphql":
+        return WRITE_POINTS if b"mutation" in request.body else READ_POINTS
+    return READ_POINTS if request.method == "GET" else WRITE_POINTS
 
 
 def _work(world: World, route: Route, request: Request, session: Session) -> Answer:
@@ -110,8 +128,9 @@ def refusal(no: Rejected) -> Answer:
 
 
 def _failed(fault: Fault) -> Answer:
-    headers = dict(fault.headers)
-    return Answer(fault.status, {"message": fault.message, "documentation_url": DOCUMENTATION}, headers)
+    assert fault.status is not None
+    told = {"message": fault.message, "documentation_url": DOCUMENTATION}
+    return Answer(fault.status, None if fault.status == 304 else told, dict(fault.headers))
 
 
 def _token(header: str) -> str:
@@ -134,14 +153,14 @@ def _encode(payload: object) -> bytes:
     return b"" if payload is None else json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _plain(world: World, answer: Answer, allowance: Allowance | None) -> Response:
-    headers = {**_headers(world, allowance), **answer.headers}
+def _plain(world: World, answer: Answer, route: Route, allowance: Allowance | None) -> Response:
+    headers = {**_headers(world, route, allowance), **answer.headers}
     if answer.payload is not None:
         headers["Content-Type"] = "application/json; charset=utf-8"
     return Response(answer.status, _encode(answer.payload), headers)
 
 
-def _headers(world: World, allowance: Allowance | None) -> dict[str, str]:
+def _headers(world: World, route: Route, allowance: Allowance | None) -> dict[str, str]:
     number = sum(world.requests.values())
     # Without an account the hourly 60 of an unauthenticated address (facts: limits).
     left = allowance or Allowance(60, 1, world.now() + 3600)
@@ -153,7 +172,7 @@ def _headers(world: World, allowance: Allowance | None) -> dict[str, str]:
         "X-RateLimit-Remaining": str(left.remaining),
         "X-RateLimit-Reset": str(left.reset),
         "X-RateLimit-Used": str(left.used),
-        "X-RateLimit-Resource": "core",
+        "X-RateLimit-Resource": route.resource,
         "Cache-Control": "private, max-age=60, s-maxage=60",
         "Vary": "Accept, Authorization, Cookie, X-GitHub-OTP",
     }

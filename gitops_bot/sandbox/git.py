@@ -209,6 +209,13 @@ class BareRepository:
             raise Unavailable(f"git merge-base ended with {done.returncode}")
         return done.returncode == 0
 
+    def merge_trees(self, ours: str, theirs: str) -> str | None:
+        """Merge two commits over their merge base; the id of the tree, or None where they conflict."""
+        done = self._run("merge-tree", "--write-tree", _full_id(ours), _full_id(theirs))
+        if done.returncode not in {0, 1}:
+            raise Unavailable(f"git merge-tree ended with {done.returncode}")
+        return done.stdout.decode("ascii").strip() if done.returncode == 0 else None
+
     def count_between(self, base: str, head: str) -> int:
         """Count the commits that head has and base lacks."""
         return int(self._git("rev-list", "--count", f"{_full_id(base)}..{_full_id(head)}"))

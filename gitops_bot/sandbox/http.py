@@ -3,6 +3,7 @@
 When `start` returns, requests are answered; when `close` returns, the port is free and no thread is left.
 """
 
+import contextlib
 import re
 import threading
 import time
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from gitops_bot.sandbox.control import Control
+from gitops_bot.sandbox.deliverer import Deliverer
 from gitops_bot.sandbox.dispatch import Request, dispatch
 from gitops_bot.sandbox.skin import Route
 from gitops_bot.sandbox.world import World
@@ -32,6 +34,7 @@ class Sandbox(Control):
         self._server: Any = None
         self._sockets: dict[int, Any] = {}
         self._thread: threading.Thread | None = None
+        self._deliverer: Deliverer | None = None
 
     @classmethod
     def start(cls, root: Path, port: int = 0, *, clock: Callable[[], float] | None = None) -> "Sandbox":
@@ -55,6 +58,8 @@ class Sandbox(Control):
             ident="GitHub.com",
         )
         sandbox.world.url = f"http://127.0.0.1:{sandbox._server.effective_port}"
+        sandbox._deliverer = Deliverer(sandbox.world)
+        sandbox.world.send = sandbox._deliverer.post
         sandbox._thread = threading.Thread(target=sandbox._server.run, name="sandbox", daemon=True)
         sandbox._thread.start()
         return sandbox
@@ -64,15 +69,24 @@ class Sandbox(Control):
         """The API's base address, such as `http://127.0.0.1:40001`; GraphQL is at `/graphql`."""
         return self.world.url
 
+    def wait_for_deliveries(self, seconds: float = 10.0) -> bool:
+        """Wait until every webhook delivery was sent and answered; whether that came about in time."""
+        return self._deliverer is not None and self._deliverer.wait(seconds)
+
     def close(self) -> None:
         """Stop listening, drop every connection, end the threads. Closing twice is closing once."""
         if self._thread is None:
             return
-        # In the server's own thread, because its loop must not see a socket vanish; without sockets it ends.
-        self._server.trigger.pull_trigger(lambda: [channel.close() for channel in list(self._sockets.values())])
+        # In the server's own thread, because its loop must not see a socket vanish; without sockets it ends. It may do
+        # so before the trigger is written to, for an answer that was just finished wakes it too.
+        with contextlib.suppress(OSError):
+            self._server.trigger.pull_trigger(lambda: [channel.close() for channel in list(self._sockets.values())])
         self._thread.join(10)
         self._server.task_dispatcher.shutdown()
         self._thread = None
+        if self._deliverer is not None:
+            self._deliverer.close()
+            self._deliverer = None
 
     def __enter__(self) -> "Sandbox":
         return self

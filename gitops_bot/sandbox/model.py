@@ -1,22 +1,31 @@
-"""The whole state of one forge and its rules, in three rooms that share one row of ids.
+"""The whole state of one forge and its rules, in rooms that share one row of ids and one journal of events.
 
 Pure: no I/O, no clock, no randomness. `now` is whole seconds since the epoch, and each id comes from one counter, so
 the same calls give the same ids. It holds no git objects. One caller at a time; `world` holds the lock.
 """
 
+from gitops_bot.sandbox.checks import Checks
 from gitops_bot.sandbox.comments import Comments
 from gitops_bot.sandbox.directory import Directory
-from gitops_bot.sandbox.limits import Limits
+from gitops_bot.sandbox.events import Journal
+from gitops_bot.sandbox.hooks import Hooks
+from gitops_bot.sandbox.limits import Limits, SecondaryLimits
 from gitops_bot.sandbox.records import Ids
+from gitops_bot.sandbox.teams import Teams
 from gitops_bot.sandbox.threads import Threads
 
 
 class Model:
-    """Accounts and repositories, threads, comments, rate limits."""
+    """Accounts and repositories, teams, threads, comments, check runs, webhooks, rate limits."""
 
     def __init__(self) -> None:
         self.ids = Ids()
+        self.journal = Journal()
         self.directory = Directory()
-        self.threads = Threads(self.directory, self.ids)
-        self.comments = Comments(self.directory, self.threads, self.ids)
+        self.teams = Teams()
+        self.threads = Threads(self.directory, self.ids, self.journal)
+        self.comments = Comments(self.directory, self.threads, self.ids, self.journal)
+        self.checks = Checks(self.ids)
+        self.hooks = Hooks(self.ids)
         self.limits = Limits()
+        self.secondary = SecondaryLimits()

@@ -58,7 +58,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A GitHub App in whose name a token acts for a person."""
+    """A GitHub App, in whose name a token acts: for a person, or for its own bot account."""
 
     id: int
     slug: str
@@ -66,10 +66,15 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who a token stands for, and through which app where it is a user token of one."""
+    """Who a token stands for, through which app, and until when (seconds; None: without an end).
+
+    `installation` is the id of an app's installation whose token it is; the account is then the app's bot.
+    """
 
     account_id: int
     app: App | None
+    expires_at: int | None = None
+    installation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class Thread:
     closed_at: int | None = None
     closed_by: int | None = None
     locked: bool = False
+    lock_reason: str | None = None
     pull: Pull | None = None
 
     @property
@@ -183,6 +189,9 @@ class Node(StrEnum):
     TREE = "T"
     BLOB = "B"
     APP = "A"
+    CHECK_RUN = "CR"
+    TEAM = "TE"
+    EDIT = "UCE"
 
 
 def node_id(kind: Node, *parts: int | str) -> str:

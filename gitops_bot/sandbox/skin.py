@@ -74,11 +74,20 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method, a path in GitHub's notation (`{ref...}` takes slashes), and what answers it."""
+    """A method, a path in GitHub's notation (`{ref...}` takes slashes), and what answers it.
+
+    `creates`: it makes content, of which a secondary limit allows less than of other writes.
+    """
 
     method: str
     path: str
     answer: Callable[[Call], Answer]
+    creates: bool = False
+
+    @property
+    def resource(self) -> str:
+        """The rate limit that it counts against."""
+        return "graphql" if self.path == "/graphql" else "core"
 
 
 def text_field(body: Json, name: str, resource: str) -> str:

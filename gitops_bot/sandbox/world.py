@@ -1,7 +1,8 @@
 """The forge's whole state in one place under one lock: the model, a bare repository for each of its repositories,
 faults and counters. Nothing here speaks HTTP.
 
-Whoever calls holds `lock`; `tips` is how branch tips reach the model, read from git at that moment.
+Whoever calls holds `lock`; `tips` is how branch tips reach the model, read from git at that moment. What happened under
+the lock is handed to `on_events` before it is let go.
 """
 
 import re
@@ -9,12 +10,38 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
 
-from gitops_bot.sandbox.faults import Faults
+from gitops_bot.sandbox.events import Event
+from gitops_bot.sandbox.faults import Faults, Push
 from gitops_bot.sandbox.git import BareRepository, Entry, Signature, branch_ref
+from gitops_bot.sandbox.hooks import Delivery
 from gitops_bot.sandbox.model import Model
-from gitops_bot.sandbox.records import Account, Repository, Role
+from gitops_bot.sandbox.records import Account, Repository, Role, Thread
 from gitops_bot.sandbox.refusals import Rejected
+
+
+class Turn:
+    """A lock that one thread may take several times; at its last release a function is called, still under it."""
+
+    def __init__(self, at_end: Callable[[], None]) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._at_end = at_end
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._depth == 1:
+                self._at_end()
+        finally:
+            self._depth -= 1
+            self._lock.release()
 
 
 class World:
@@ -24,7 +51,9 @@ class World:
         self.root = root
         self.clock = clock
         self.url = ""
-        self.lock = threading.RLock()
+        self.lock = Turn(self._tell)
+        self.on_events: Callable[[tuple[Event, ...]], None] = lambda _: None
+        self.send: Callable[[Delivery], None] = lambda _: None
         self.model = Model()
         self.faults = Faults()
         self.requests: Counter[tuple[str, str]] = Counter()
@@ -35,14 +64,23 @@ class World:
         """Give the time in whole seconds."""
         return int(self.clock())
 
+    def sleep(self, seconds: float) -> None:
+        """Wait; never under the lock."""
+        threading.Event().wait(seconds)
+
+    def _tell(self) -> None:
+        events = self.model.journal.take()
+        if events:
+            self.on_events(events)
+
     def git(self, repository: Repository) -> BareRepository:
         """Give a repository's objects and refs."""
         return self._git[repository.id]
 
-    def tips(self, repository: Repository) -> dict[str, str]:
-        """Read the branch tips now and let pull requests follow them."""
+    def tips(self, repository: Repository, pusher: Account | None = None) -> dict[str, str]:
+        """Read the branch tips now and let pull requests follow them; `pusher` moved those that moved."""
         tips = self.git(repository).branches()
-        self.model.threads.see_tips(repository, tips, self.now())
+        self.model.threads.see_tips(repository, tips, self.now(), None if pusher is None else pusher.id)
         return tips
 
     def create_repository(
@@ -86,13 +124,42 @@ class World:
         head = git.write_commit(tree, [parent] if parent else [], message, signature, signature)
         if not git.move_branch(branch, head, tips.get(branch)):
             raise Rejected(409, "Reference cannot be updated")
-        self.tips(repository)
+        self.tips(repository, author)
         return head
 
     def push(self, repository: Repository, branch: str, files: Mapping[str, bytes | None], account: Account) -> str:
         """Commit files as an account that may write; the new head."""
         self.model.directory.require(repository, account.id, Role.WRITE)
         return self.commit(repository, branch, files, f"Update {branch}", account)
+
+    def merge(self, repository: Repository, thread: Thread, account: Account) -> str:
+        """Merge a pull request with a merge commit; the new head of its base. Textual conflicts are 405.
+
+        Raises:
+            Rejected: the rules say no, or the trees do not merge.
+        """
+        assert thread.pull is not None
+        base, head = thread.pull.base_sha, thread.pull.head_sha
+        git = self.git(repository)
+        tree = git.merge_trees(base, head)
+        if tree is None:
+            raise Rejected(405, "Pull Request is not mergeable")
+        self.model.threads.merge(thread, account.id, self.now())
+        signature = self.signature(account)
+        message = f"Merge pull request #{thread.number} from {thread.pull.head_ref}"
+        merged = git.write_commit(tree, [base, head], message, signature, signature)
+        if not git.move_branch(thread.pull.base_ref, merged, base):
+            raise Rejected(409, "Base branch was modified. Review and try the merge again.")
+        self.tips(repository, account)
+        return merged
+
+    def play(self, pushes: tuple[Push, ...]) -> None:
+        """Carry out planned pushes."""
+        for push in pushes:
+            repository = self.model.directory.repositories[push.repository_id]
+            account = self.model.directory.accounts[push.account_id]
+            parent = self.tips(repository).get(push.branch, "")
+            self.commit(repository, push.branch, {"moved": parent.encode("ascii")}, "Move the head", account)
 
     def signature(self, account: Account) -> Signature:
         """Give how an account signs a commit now."""

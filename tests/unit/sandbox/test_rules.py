@@ -147,7 +147,7 @@ def test_an_empty_or_broken_body_is_422(scene: Scene, body: str) -> None:
 
 def test_a_locked_conversation_takes_writers_only(scene: Scene) -> None:
     """403 to everybody else, as GitHub answers."""
-    thread = scene.model.threads.set_locked(scene.pull(), True)
+    thread = scene.model.threads.set_locked(scene.pull(), ALICE, True)
     with pytest.raises(Rejected) as refused:
         scene.model.comments.add_comment(thread, CAROL, "text", 20)
     assert refused.value.status == 403

@@ -1,0 +1,116 @@
+"""What a webhook's receiver gets: headers, the signature over the raw bytes, and JSON as GitHub's published schemas
+describe it (npm `@octokit/webhooks-schemas`). As `shapes`: reads only.
+
+The event's name and the delivery's id are not under the signature (GitHub, webhooks).
+"""
+
+import hashlib
+import hmac
+import json
+
+from gitops_bot.sandbox import pull_shapes, shapes
+from gitops_bot.sandbox.events import Event
+from gitops_bot.sandbox.hooks import Delivery, Hook
+from gitops_bot.sandbox.records import AccountType, Node, Repository, node_id, timestamp
+from gitops_bot.sandbox.shapes import Shape
+from gitops_bot.sandbox.world import World
+
+ZEN = "Keep it logically awesome."
+
+
+def event_payload(world: World, event: Event) -> bytes:
+    """Write what happened, as it stands now."""
+    directory = world.model.directory
+    there = directory.repositories[event.repository_id]
+    thread = world.model.threads.thread(there, event.number)
+    shape: Shape = {"action": event.action}
+    if event.name == "pull_request":
+        changes = dict(event.changes) if event.action == "synchronize" else _changes(event)
+        shape |= {"number": thread.number, **changes, "pull_request": pull_shapes.full_pull(world, thread)}
+    else:
+        assert event.comment is not None
+        shape |= {
+            **_changes(event),
+            "issue": shapes.issue(world, thread),
+            "comment": shapes.comment(world, event.comment),
+        }
+    return _bytes({**shape, **_around(world, there, event.sender_id)})
+
+
+def ping_payload(world: World, hook: Hook, sender_id: int) -> bytes:
+    """Write what a new webhook is told first."""
+    there = world.model.directory.repositories[hook.repository_id]
+    told = {"zen": ZEN, "hook_id": hook.id, "hook": show_hook(world, hook)}
+    return _bytes({**told, **_around(world, there, sender_id)})
+
+
+def delivery(hook: Hook, guid: str, name: str, action: str | None, payload: bytes, now: int) -> Delivery:
+    """Put a payload into its envelope."""
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "GitHub-Hookshot/sandbox",
+        "Accept": "*/*",
+        "X-GitHub-Delivery": guid,
+        "X-GitHub-Event": name,
+        "X-GitHub-Hook-ID": str(hook.id),
+        "X-GitHub-Hook-Installation-Target-ID": str(hook.repository_id),
+        "X-GitHub-Hook-Installation-Target-Type": "repository",
+    }
+    if hook.secret is not None:
+        key = hook.secret.encode("utf-8")
+        headers["X-Hub-Signature"] = "sha1=" + hmac.new(key, payload, hashlib.sha1).hexdigest()
+        headers["X-Hub-Signature-256"] = "sha256=" + hmac.new(key, payload, hashlib.sha256).hexdigest()
+    return Delivery(0, guid, hook, name, action, headers, payload, now)
+
+
+def show_hook(world: World, hook: Hook) -> Shape:
+    """Show a webhook (hook); its secret only as stars."""
+    here = f"{shapes.repository_url(world, world.model.directory.repositories[hook.repository_id])}/hooks/{hook.id}"
+    config = {"url": hook.url, "content_type": "json", "insecure_ssl": "0"}
+    moment = timestamp(hook.created_at)
+    return {
+        "type": "Repository",
+        "id": hook.id,
+        "name": "web",
+        "active": hook.active,
+        "events": list(hook.events),
+        "config": config | ({"secret": "********"} if hook.secret is not None else {}),
+        "updated_at": moment,
+        "created_at": moment,
+        "url": here,
+        "test_url": f"{here}/test",
+        "ping_url": f"{here}/pings",
+        "deliveries_url": f"{here}/deliveries",
+        "last_response": {"code": None, "status": "unused", "message": None},
+    }
+
+
+def _bytes(shape: Shape) -> bytes:
+    return json.dumps(shape, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _changes(event: Event) -> Shape:
+    return {"changes": dict(event.changes)} if event.action == "edited" else {}
+
+
+def _around(world: World, there: Repository, sender_id: int) -> Shape:
+    directory = world.model.directory
+    shape: Shape = {"repository": shapes.repository(world, there)}
+    owner = directory.accounts[there.owner_id]
+    if owner.type is AccountType.ORGANIZATION:
+        here = f"{world.url}/orgs/{owner.login}"
+        shape["organization"] = {
+            "login": owner.login,
+            "id": owner.id,
+            "node_id": node_id(Node.USER, owner.id),
+            "url": here,
+            "repos_url": f"{here}/repos",
+            "events_url": f"{here}/events",
+            "hooks_url": f"{here}/hooks",
+            "issues_url": f"{here}/issues",
+            "members_url": f"{here}/members{{/member}}",
+            "public_members_url": f"{here}/public_members{{/member}}",
+            "avatar_url": f"{world.url}/u/{owner.id}",
+            "description": "",
+        }
+    return {**shape, "sender": shapes.user(world, directory.accounts[sender_id])}
