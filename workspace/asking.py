@@ -3,35 +3,23 @@
 Each function is one service: authenticated inside its own transaction, committed when it returns.
 """
 
-from dataclasses import dataclass
-
 from gitops_bot.api.grammar import AskBody, Page
 from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
 from gitops_bot.authority.closing import Ended, withdraw
-from gitops_bot.authority.settling import quorum_of
+from gitops_bot.authority.queries import AskView, view
+from gitops_bot.authority.queries import page as page_of
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.errors import Reason, Refusal, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
-from gitops_bot.core.verdicts import Channel, Verdict
-from gitops_bot.policy.rules import Quorum
+from gitops_bot.core.verdicts import Channel
 from gitops_bot.store import agents, asks, ledger, votes, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.states import RunState, TokenScope, WaiterKind
 from workspace.callers import Caller, authenticate
 
 ASKING = (TokenScope.AGENT, TokenScope.RUN)
-
-
-@dataclass(frozen=True, slots=True)
-class AskView:
-    """An ask with all that is known of its decision now."""
-
-    ask: Ask
-    cast: tuple[votes.StoredVote, ...]
-    quorum: Quorum | Refused
-    verdict: Verdict | None
 
 
 def open_question(services: Services, token: str, body: AskBody) -> tuple[AskView, bool]:
@@ -112,9 +100,8 @@ def list_asks(services: Services, token: str, page: Page) -> tuple[list[Ask], st
     with services.database.read() as tx:
         caller = authenticate(tx, token)
         caller.require(*ASKING)
-        found = asks.page(tx, page.after, page.limit, only_open=page.only_open, agent=caller.agent.id)
-    shown = [ask for ask in found if caller.run is None or ask.run == caller.run.id]
-    return shown, found[-1].id if len(found) == page.limit else None
+        found, following = page_of(tx, page.after, page.limit, only_open=page.only_open, agent=caller.agent.id)
+    return [ask for ask in found if caller.run is None or ask.run == caller.run.id], following
 
 
 def cancel_ask(services: Services, token: str, ask_id: str, reason: str) -> AskView:
@@ -177,7 +164,6 @@ def _own(tx: Tx, caller: Caller, ask_id: str) -> Ask:
 
 
 def _view(tx: Tx, services: Services, ask: Ask) -> AskView:
-    cast = tuple(votes.of_ask(tx, ask.id))
-    fresh = asks.get(tx, ask.id)
-    assert fresh is not None
-    return AskView(fresh, cast, quorum_of(tx, services.rules, fresh), votes.verdict(tx, ask.id))
+    seen = view(tx, services.rules, ask.id)
+    assert seen is not None
+    return seen

@@ -99,6 +99,7 @@ class Database:
                     parsed.set(drivername="postgresql+psycopg"),
                     pool_size=pool_size,
                     pool_pre_ping=True,
+                    hide_parameters=True,  # tokens are among the values; an error is logged
                     connect_args={"application_name": f"gitops-bot {role.value}", "connect_timeout": 10},
                 )
                 event.listen(engine, "connect", _fix_search_path)
@@ -127,6 +128,7 @@ class Database:
             URL.create("sqlite", database=str(path)),
             module=library.module,
             pool_size=pool_size,
+            hide_parameters=True,  # tokens are among the values; an error is logged
             connect_args={"timeout": 30.0, "cached_statements": _CACHED_STATEMENTS},
         )
         _prepare_sqlite(engine, role, library.journal)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gitops_bot.authority.queries import AskView
 from gitops_bot.broker.captures import Answered
 from gitops_bot.core.asks import Ask
 from gitops_bot.core.captures import CHECK_STATE
@@ -9,7 +10,6 @@ from gitops_bot.core.errors import Refused
 from gitops_bot.core.strictjson import loads
 from gitops_bot.policy.rules import Quorum
 from gitops_bot.store.captures import Capture
-from workspace.asking import AskView
 
 
 def ask_short(ask: Ask) -> dict[str, Any]:

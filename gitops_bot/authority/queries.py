@@ -1,0 +1,63 @@
+"""What can be known of asks, read and never changed: one ask with all of its decision, pages by cursor, the backlog.
+
+A page is read in order of id after a cursor; its last id is the cursor of the next page. Who may see what is the
+caller's work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gitops_bot.authority.rules import Rules
+from gitops_bot.authority.settling import quorum_of
+from gitops_bot.core.asks import Ask
+from gitops_bot.core.errors import Refused
+from gitops_bot.core.verdicts import Verdict
+from gitops_bot.policy.rules import Quorum
+from gitops_bot.store import asks, threads, votes
+from gitops_bot.store.engine import Tx
+from gitops_bot.store.threads import BacklogEntry
+from gitops_bot.store.votes import StoredRevocation, StoredVote
+
+MOST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AskView:
+    """An ask with all that is known of its decision now; `quorum` is a refusal where the policy lost its verb."""
+
+    ask: Ask
+    cast: tuple[StoredVote, ...]
+    quorum: Quorum | Refused
+    verdict: Verdict | None
+    revocations: tuple[StoredRevocation, ...]
+
+
+def view(tx: Tx, rules: Rules, ask_id: str) -> AskView | None:
+    """Read one ask whole: options, candidates, votes, who is missing, its verdict and what was revoked."""
+    ask = asks.get(tx, ask_id)
+    if ask is None:
+        return None
+    return AskView(
+        ask,
+        tuple(votes.of_ask(tx, ask.id)),
+        quorum_of(tx, rules, ask),
+        votes.verdict(tx, ask.id),
+        tuple(votes.revocations_of(tx, ask.id)),
+    )
+
+
+def page(
+    tx: Tx, after: str, limit: int, *, only_open: bool = False, agent: str | None = None
+) -> tuple[Sequence[Ask], str | None]:
+    """Read asks after a cursor ('' for the first page); options and candidates are left out of a list."""
+    wanted = min(limit, MOST)
+    found = asks.page(tx, after, wanted, only_open=only_open, agent=agent)
+    return found, found[-1].id if len(found) == wanted else None
+
+
+def backlog(tx: Tx, after: str, limit: int) -> tuple[Sequence[BacklogEntry], str | None]:
+    """Read the decisions that ended without a verdict and were not reopened, after a cursor."""
+    wanted = min(limit, MOST)
+    found = threads.open_backlog(tx, after, wanted)
+    return found, found[-1].ask if len(found) == wanted else None
