@@ -115,7 +115,7 @@ def _read_private(path: Path) -> bytes:
         # O_NONBLOCK: a pipe in its place must not hold the start; O_NOFOLLOW: a link could be changed by its owner.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        fix = f"nothing is pinned yet; if it was, find out who removed {path} before pinning anew"
+        fix = f"gitops-bot trust pin; but if there was a pin, first find out who removed {path}"
         raise ConfigError(f"there is no trust file {path}", fix=fix) from None
     except OSError as error:
         raise ConfigError(f"cannot open the trust file {path}: {error.strerror}", fix="make it a plain file") from error
