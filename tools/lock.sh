@@ -17,8 +17,8 @@ compile() {
 }
 resolve() {
   compile requirements/build.in -o requirements/build.txt &&
-    compile pyproject.toml -o requirements/runtime.txt &&
-    compile --extra dev -c requirements/runtime.txt pyproject.toml -o requirements/dev.txt
+    compile --extra measure pyproject.toml -o requirements/runtime.txt &&
+    compile --extra measure --extra dev -c requirements/runtime.txt pyproject.toml -o requirements/dev.txt
 }
 
 if [ "$into" = . ]; then resolve; exit; fi

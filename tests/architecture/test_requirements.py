@@ -43,7 +43,10 @@ def test_every_locked_package_has_a_hash(lock: str) -> None:
     assert [name for name, (_, hashed) in locked.items() if not hashed] == []
 
 
-@pytest.mark.parametrize(("lock", "extra"), [("runtime.txt", None), ("dev.txt", None), ("dev.txt", "dev")])
+@pytest.mark.parametrize(
+    ("lock", "extra"),
+    [("runtime.txt", None), ("runtime.txt", "measure"), ("dev.txt", None), ("dev.txt", "measure"), ("dev.txt", "dev")],
+)
 def test_every_dependency_is_locked_within_its_range(lock: str, extra: str | None) -> None:
     locked = pins(lock)
     for requirement in declared(extra):
