@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Protocol
 
 from gitops_bot.core.captures import Regime
-from gitops_bot.core.readings import Comment, CommentPage, Permission, PullRequest, Reaction, Repository
+from gitops_bot.core.readings import (
+    Closing,
+    Comment,
+    CommentPage,
+    Permission,
+    PullPage,
+    PullRequest,
+    Reaction,
+    Repository,
+)
 
 
 class Clock(Protocol):
@@ -32,13 +41,21 @@ class Forge(Protocol):
         """Look a repository up."""
 
     def comments_since(self, repository: str, since: int, etag: str | None) -> CommentPage:
-        """List comments of all pull requests updated at or after `since` (ms), oldest first, all pages."""
+        """List comments of all pull requests updated at or after `since` (ms by the forge's clock), oldest first. A
+        long listing may end early, beyond `since` and at a time of its own: `newest` is where to go on."""
 
     def comment(self, repository: str, comment_id: int) -> Comment | None:
         """Read one comment fresh; None when it is gone."""
 
     def pull_request(self, repository: str, number: int) -> PullRequest | None:
         """Read one pull request fresh; None when there is none."""
+
+    def pulls_since(self, repository: str, since: int | None, etag: str | None) -> PullPage:
+        """List pull requests, open and closed, that changed at or after `since` (ms by the forge's clock), newest
+        change first; with None the first page only."""
+
+    def closing(self, repository: str, number: int) -> Closing | None:
+        """Read who closed a pull request; None while it is open, or where the forge does not say."""
 
     def permission(self, repository: str, login: str, account_id: int) -> Permission:
         """Read what an account may do. The answer counts only for `account_id`: an answer about another account

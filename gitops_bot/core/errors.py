@@ -136,11 +136,13 @@ class Malformed(GitopsBotError):
 
 
 class Unavailable(GitopsBotError):
-    """The outside failed. Retried with a limit; `retry_after` in seconds where the outside said one."""
+    """The outside failed. Retried with a limit; `retry_after` in seconds where the outside said one, `refused` where it
+    understood what it was asked and said no, which the same request again would not change."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, refused: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.refused = refused
 
 
 class ConfigError(GitopsBotError):

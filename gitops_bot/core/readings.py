@@ -10,11 +10,12 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository by its name and numeric id."""
+    """A repository by its name and numeric id; `at` is the forge's own time of the reading, 0 where it said none."""
 
     id: int
     full_name: str
     default_branch: str
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +40,6 @@ class CommentPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
-    """A comment, read fresh. `raw` is the forge's answer as bytes, kept as evidence."""
-
-    repository_id: int
-    id: int
-    pull_request: int
-    author_id: int
-    author_login: str
-    author_type: str
-    via_app: bool
-    via_email: bool
-    body: str
-    created_at: int
-    edited: bool
-    minimised: bool
-    raw: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class PullRequest:
     """A pull request, read fresh. `base_sha` is the commit that its base branch had when last compared."""
 
@@ -73,6 +55,48 @@ class PullRequest:
     base_ref: str
     base_sha: str
     author_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PullPage:
+    """The pull requests of a repository that changed since a time, newest change first. `unchanged` when the forge
+    answered 304; `newest` is the latest change that was seen, in the forge's own time."""
+
+    pulls: tuple[PullRequest, ...]
+    unchanged: bool
+    etag: str | None
+    newest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Who closed a pull request. `raw` is the forge's answer as bytes, kept as evidence."""
+
+    account_id: int
+    login: str
+    account_type: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment, read fresh. `raw` is the forge's answer as bytes, kept as evidence; `pull` is its pull request as
+    read with it, None where the forge did not say."""
+
+    repository_id: int
+    id: int
+    pull_request: int
+    author_id: int
+    author_login: str
+    author_type: str
+    via_app: bool
+    via_email: bool
+    body: str
+    created_at: int
+    edited: bool
+    minimised: bool
+    raw: bytes
+    pull: PullRequest | None = None
 
 
 class Permission(StrEnum):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gitops_bot.core.canonical import canonical
 from gitops_bot.core.errors import Malformed, Unavailable
-from gitops_bot.core.readings import Comment, CommentHint, Permission, PullRequest, Repository
+from gitops_bot.core.readings import Closing, Comment, CommentHint, Permission, PullRequest, Repository
 
 COMMENT_QUERY: Final = """\
 query($id: ID!) {
@@ -22,6 +22,20 @@ query($id: ID!) {
       includesCreatedEdit
       isMinimized
       createdViaEmail
+      repository { databaseId }
+      pullRequest {
+        id
+        number
+        url
+        state
+        isDraft
+        locked
+        headRefName
+        headRefOid
+        baseRefName
+        baseRefOid
+        author { ... on User { databaseId } ... on Bot { databaseId } }
+      }
     }
   }
 }
@@ -77,12 +91,13 @@ def milliseconds(document: object, path: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def repository(document: object) -> Repository:
-    """Read a repository (GitHub REST, repositories)."""
+def repository(document: object, at: int = 0) -> Repository:
+    """Read a repository (GitHub REST, repositories); `at` is the forge's time of the answer in milliseconds."""
     return Repository(
         id=member(document, "id", "integer"),
         full_name=member(document, "full_name", "string"),
         default_branch=member(document, "default_branch", "string"),
+        at=at,
     )
 
 
@@ -102,7 +117,7 @@ def is_on_plain_issue(document: object, number: int) -> bool:
     return f"/issues/{number}#" in _text(document, "html_url")
 
 
-def comment(document: object, node: object, repository_id: int) -> Comment:
+def comment(document: object, node: object) -> Comment:
     """Join the two answers about one comment; GraphQL alone says whether it was edited, hidden or mailed.
 
     Raises:
@@ -114,7 +129,7 @@ def comment(document: object, node: object, repository_id: int) -> Comment:
     # The account of a deleted author may be null; id 0 is nobody's.
     known = isinstance(author, Mapping)
     return Comment(
-        repository_id=repository_id,
+        repository_id=member(node, "repository.databaseId", "integer"),
         id=member(document, "id", "integer"),
         pull_request=_number(document),
         author_id=member(author, "id", "integer") if known else 0,
@@ -127,6 +142,43 @@ def comment(document: object, node: object, repository_id: int) -> Comment:
         edited=_edited(node),
         minimised=member(node, "isMinimized", "flag"),
         raw=evidence({"rest": document, "graphql": node}),
+        pull=_pull_of(node),
+    )
+
+
+def _pull_of(node: object) -> PullRequest | None:
+    """Read the pull request that came with a comment's edit state; None on a plain issue."""
+    found = node.get("pullRequest") if isinstance(node, Mapping) else None
+    if not isinstance(found, Mapping):
+        return None
+    author = found.get("author")
+    owned = isinstance(author, Mapping) and isinstance(author.get("databaseId"), int)
+    return PullRequest(
+        number=member(found, "number", "integer"),
+        node_id=member(found, "id", "string"),
+        url=member(found, "url", "string"),
+        state="open" if member(found, "state", "string") == "OPEN" else "closed",
+        draft=member(found, "isDraft", "flag"),
+        merged=found["state"] == "MERGED",
+        locked=member(found, "locked", "flag"),
+        head_sha=member(found, "headRefOid", "string"),
+        head_ref=member(found, "headRefName", "string"),
+        base_ref=member(found, "baseRefName", "string"),
+        base_sha=member(found, "baseRefOid", "string"),
+        author_id=member(author, "databaseId", "integer") if owned else 0,
+    )
+
+
+def closing(document: object) -> Closing | None:
+    """Read who closed a thread from its reading as an issue (GitHub REST, issues); None where it does not say."""
+    whole = document if isinstance(document, Mapping) else {}
+    if member(document, "state", "string") != "closed" or not isinstance(whole.get("closed_by"), Mapping):
+        return None
+    return Closing(
+        account_id=member(document, "closed_by.id", "integer"),
+        login=member(document, "closed_by.login", "string"),
+        account_type=member(document, "closed_by.type", "string"),
+        raw=evidence(document),
     )
 
 

@@ -6,20 +6,28 @@ committing, opening and marking ready first look whether that was done already, 
 """
 
 import base64
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
 from gitops_bot.core.errors import Unavailable
-from gitops_bot.core.readings import Comment, CommentHint, CommentPage, Permission, PullRequest, Reaction, Repository
-from gitops_bot.forge import answers
+from gitops_bot.core.readings import (
+    Closing,
+    Comment,
+    CommentPage,
+    Permission,
+    PullPage,
+    PullRequest,
+    Reaction,
+    Repository,
+)
+from gitops_bot.forge import answers, listings
 from gitops_bot.forge.answers import member
-from gitops_bot.forge.transport import Answer, Transport
+from gitops_bot.forge.transport import Transport
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", re.ASCII)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ABSENT: Final = (404, 410)
 _MAX_PAGES: Final = 100
 _PER_PAGE: Final = 100
@@ -44,57 +52,40 @@ class GitHubForge:
         return self._self_id
 
     def repository(self, repository: str) -> Repository:
-        """Look a repository up."""
-        found = answers.repository(self._wire.send("GET", _path(repository)).data)
+        """Look a repository up, with the forge's own time."""
+        answer = self._wire.send("GET", _path(repository))
+        found = answers.repository(answer.data, answer.at)
         self._repository_ids[repository] = found.id
         return found
 
     def comments_since(self, repository: str, since: int, etag: str | None) -> CommentPage:
-        """List comments updated at or after `since` (milliseconds), oldest first.
-
-        The ETag is sent for the first page and given back only where that was the only one: comments are appended at
-        the end, so an unchanged first page says nothing about a second one. The next page begins at the last time that
-        was seen, not at a count: while pages are read an edited comment leaves its place and shifts the others. After
-        `_MAX_PAGES` the listing ends early; its `newest` is where to go on.
-        """
+        """List comments updated at or after `since` (milliseconds), oldest first (`listings`)."""
         repository_id = self._repository_ids.get(repository) or self.repository(repository).id
-        found: dict[tuple[int, int], CommentHint] = {}
-        start, page, kept, newest = since - since % 1000, 1, None, None
-        for turn in range(_MAX_PAGES):
-            headers = {"If-None-Match": etag} if etag and turn == 0 else {}
-            answer = self._comments(repository, start, page, headers)
-            if answer.status == 304:
-                return CommentPage((), unchanged=True, etag=etag, newest=None)
-            listed = [(row, answers.hint(row, repository_id)) for row in answers.rows(answer.data)]
-            found |= {(hint.comment_id, hint.updated_at): hint for row, hint in listed if _on_pull_request(row, hint)}
-            newest = listed[-1][1].updated_at if listed else newest
-            if newest is None or not listed or not _has_next(answer):
-                kept = answer.headers.get("etag") if turn == 0 else None
-                break
-            start, page = (newest, 1) if newest > start else (start, page + 1)
-        ordered = tuple(sorted(found.values(), key=lambda hint: (hint.updated_at, hint.comment_id)))
-        return CommentPage(ordered, unchanged=False, etag=kept, newest=newest)
+        return listings.comments_since(self._wire, _path(repository, "issues/comments"), repository_id, since, etag)
 
-    def _comments(self, repository: str, since: int, page: int, headers: Mapping[str, str]) -> Answer:
-        moment = (_EPOCH + timedelta(milliseconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        query: dict[str, str | int] = {"sort": "updated", "direction": "asc", "since": moment}
-        query |= {"per_page": _PER_PAGE, "page": page}
-        return self._wire.send("GET", _path(repository, "issues/comments"), query=query, headers=headers, also=(304,))
+    def pulls_since(self, repository: str, since: int | None, etag: str | None) -> PullPage:
+        """List pull requests that changed at or after `since` (milliseconds), newest change first (`listings`)."""
+        return listings.pulls_since(self._wire, _path(repository, "pulls"), since, etag)
+
+    def closing(self, repository: str, number: int) -> Closing | None:
+        """Read who closed a pull request; None while it is open, or where GitHub does not say."""
+        answer = self._wire.send("GET", _path(repository, f"issues/{number:d}"), also=_ABSENT)
+        return None if answer.status in _ABSENT else answers.closing(answer.data)
 
     def comment(self, repository: str, comment_id: int) -> Comment | None:
         """Read one comment fresh; None when it is gone.
 
         The text is read first and its edit state after it, so that a text that changed in between is seen as edited.
-        The repository's id is read fresh too: its name may have passed to another one.
+        With the edit state come the pull request as it is then, and the repository's id: its name may have passed to
+        another one.
         """
-        repository_id = self.repository(repository).id
         answer = self._wire.send("GET", _path(repository, f"issues/comments/{comment_id:d}"), also=_ABSENT)
         if answer.status in _ABSENT:
             return None
         data = self._wire.graphql(answers.COMMENT_QUERY, {"id": member(answer.data, "node_id", "string")})
         if data is None or data.get("node") is None:
             return None
-        return answers.comment(answer.data, data["node"], repository_id)
+        return answers.comment(answer.data, data["node"])
 
     def pull_request(self, repository: str, number: int) -> PullRequest | None:
         """Read one pull request fresh; None when there is none."""
@@ -159,15 +150,16 @@ class GitHubForge:
 
     def commit_file(self, repository: str, branch: str, path: str, content: bytes, message: str) -> str:
         """Add or replace one file on a branch; give the new head. The same content again changes nothing."""
-        head = self._tip(repository, branch)
-        if head is None:
-            raise Unavailable(f"there is no branch {branch}")
-        new = self._commit(repository, head, {path: content}, message)
-        if new is None:
-            return head
-        where = _path(repository, f"git/refs/heads/{quote(branch)}")
-        self._wire.send("PATCH", where, body={"sha": new, "force": False})
-        return new
+        where = _path(repository, f"contents/{quote(path)}")
+        present = self._wire.send("GET", where, query={"ref": branch}, also=_ABSENT)
+        body = {"message": message, "branch": branch, "content": base64.b64encode(content).decode("ascii")}
+        if present.status not in _ABSENT:
+            body["sha"] = str(member(present.data, "sha", "string"))
+            if body["sha"] == _blob_id(content):
+                head = self._tip(repository, branch)
+                if head is not None:
+                    return head
+        return str(member(self._wire.send("PUT", where, body=body).data, "commit.sha", "string"))
 
     def _tip(self, repository: str, branch: str) -> str | None:
         answer = self._wire.send("GET", _path(repository, f"git/ref/heads/{quote(branch)}"), also=_ABSENT)
@@ -243,17 +235,14 @@ class GitHubForge:
         for page in range(1, _MAX_PAGES + 1):
             answer = self._wire.send("GET", path, query={**query, "per_page": _PER_PAGE, "page": page})
             yield from (row for row in answers.rows(answer.data) if isinstance(row, dict))
-            if not _has_next(answer):
+            if not listings.has_next(answer):
                 return
         raise Unavailable(f"GET {path}: more than {_MAX_PAGES} pages")  # not found is not the same as not looked at
 
 
-def _on_pull_request(row: object, hint: CommentHint) -> bool:
-    return not answers.is_on_plain_issue(row, hint.pull_request)
-
-
-def _has_next(answer: Answer) -> bool:
-    return 'rel="next"' in answer.headers.get("link", "")
+def _blob_id(content: bytes) -> str:
+    """Name a file's content as git does; it only tells whether the same bytes are there."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _path(repository: str, rest: str = "") -> str:

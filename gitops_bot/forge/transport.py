@@ -31,6 +31,8 @@ _MAX_ANSWER: Final = 64 * 1024 * 1024  # bytes; a hundred comments of the longes
 _PIECE: Final = 65_536
 _REDIRECTS: Final = 3
 _API_VERSION: Final = "2022-11-28"
+_REFUSED: Final = (403, 404, 410, 422)  # without a rate limit: the same again is refused again
+_LONGEST_QUIET: Final = 3_600.0  # seconds; a window of the primary limit
 _GROWING: Final = 60.0  # seconds; what GitHub asks for when it names no time (GitHub REST, rate limits)
 
 
@@ -41,6 +43,14 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     data: Any
+
+    @property
+    def at(self) -> int:
+        """The forge's own time of the answer in milliseconds since 1970 UTC; 0 where it said none."""
+        try:
+            return round(parsedate_to_datetime(self.headers.get("date", "")).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return 0
 
 
 class Transport:
@@ -62,6 +72,8 @@ class Transport:
         )
         parts = urlsplit(api_url)
         self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._quiet_until = 0.0
+        self._limited = 0
 
     def close(self) -> None:
         """Close the connections that are kept open."""
@@ -80,18 +92,37 @@ class Transport:
     ) -> Answer:
         """Send one request once. Any 2xx status and those in `also` come back; all others are raised.
 
+        After an answer that named a rate limit nothing is sent before its time: who goes on asking is shut out for
+        longer (GitHub REST, best practices).
+
         Raises:
             Unavailable: no answer, an answer that is no JSON, or another status; with `retry_after` in seconds where a
-                rate limit said or implied one.
+                rate limit said or implied one, and `refused` where the same request would be refused again.
         """
+        quiet = self._quiet_until - time.monotonic()
+        if quiet > 0:
+            raise Unavailable(f"{verb} {path}: not sent, a rate limit stands", retry_after=quiet)
         with _faults(f"{verb} {path}"):
             status, received, text = self._github.requester.requestJson(
                 verb, path, dict(query or {}), dict(headers or {}), body, cnx=_Connection(self._session, self._origin)
             )
             answer = Answer(status, received, json.loads(text) if text else None)
         if 200 <= status < 300 or status in also:
+            self._limited = 0
             return answer
-        raise Unavailable(f"{verb} {path}: {status}{_said(answer.data)}", retry_after=_retry_after(answer))
+        wait = self._keep_quiet(_retry_after(answer))
+        refused = status in _REFUSED and wait is None
+        raise Unavailable(f"{verb} {path}: {status}{_said(answer.data)}", retry_after=wait, refused=refused)
+
+    def _keep_quiet(self, seconds: float | None) -> float | None:
+        """Send nothing for so long; a limit without a time of its own asks for longer each time in a row."""
+        if seconds is None:
+            return None
+        if seconds == _GROWING:
+            seconds = _GROWING * 2 ** min(self._limited, 5)
+            self._limited += 1
+        self._quiet_until = max(self._quiet_until, time.monotonic() + min(seconds, _LONGEST_QUIET))
+        return seconds
 
     def graphql(self, query: str, variables: Mapping[str, object]) -> Mapping[str, Any] | None:
         """Send one GraphQL document; its `data`, or None where the forge knows no such object.
@@ -107,8 +138,8 @@ class Transport:
             kinds = [error.get("type") if isinstance(error, dict) else None for error in errors]
             if all(kind == "NOT_FOUND" for kind in kinds):
                 return None
-            limited = "RATE_LIMITED" in kinds
-            raise Unavailable(f"GraphQL: {_said(errors[0])}", retry_after=_retry_after(answer, limited=limited))
+            wait = self._keep_quiet(_retry_after(answer, limited="RATE_LIMITED" in kinds))
+            raise Unavailable(f"GraphQL: {_said(errors[0])}", retry_after=wait)
         if not isinstance(data, dict):
             raise Unavailable("GraphQL: an answer without data")
         return data

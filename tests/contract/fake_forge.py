@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from gitops_bot.core.errors import Unavailable
-from gitops_bot.core.readings import Comment, CommentHint, CommentPage, Permission, PullRequest, Reaction
+from gitops_bot.core.readings import (
+    Closing,
+    Comment,
+    CommentHint,
+    CommentPage,
+    Permission,
+    PullPage,
+    PullRequest,
+    Reaction,
+)
 from gitops_bot.core.readings import Repository as Reading
 from gitops_bot.sandbox.control import Control
 from gitops_bot.sandbox.git import Entry
@@ -55,7 +64,8 @@ class FakeForge:
     def repository(self, repository: str) -> Reading:
         with self._call("repository"):
             found = self._repository(repository)
-            return Reading(found.id, self._world.model.directory.full_name(found), found.default_branch)
+            name = self._world.model.directory.full_name(found)
+            return Reading(found.id, name, found.default_branch, self._world.now() * 1000)
 
     def comments_since(self, repository: str, since: int, etag: str | None) -> CommentPage:
         with self._call("comments_since"):
@@ -95,11 +105,35 @@ class FakeForge:
                 edited=bool(seen.edits),
                 minimised=seen.minimised,
                 raw=json.dumps({"id": seen.id, "body": seen.body, "author": author.id}).encode(),
+                pull=self._pull(found, seen.number),
             )
 
     def pull_request(self, repository: str, number: int) -> PullRequest | None:
         with self._call("pull_request"):
             return self._pull(self._repository(repository), number)
+
+    def pulls_since(self, repository: str, since: int | None, etag: str | None) -> PullPage:
+        with self._call("pulls_since"):
+            found = self._repository(repository)
+            self._world.tips(found)
+            every = sorted(self._world.model.threads.pulls(found), key=lambda t: (t.updated_at, t.number), reverse=True)
+            tag = hashlib.sha256(repr(every[:100]).encode()).hexdigest()
+            if etag == tag:
+                return PullPage((), unchanged=True, etag=etag, newest=None)
+            listed = every[:100] if since is None else [t for t in every if t.updated_at * 1000 >= since]
+            newest = every[0].updated_at * 1000 if every else None
+            return PullPage(tuple(self._reading(found, t) for t in listed), unchanged=False, etag=tag, newest=newest)
+
+    def closing(self, repository: str, number: int) -> Closing | None:
+        with self._call("closing"):
+            try:
+                thread = self._world.model.threads.thread(self._repository(repository), number)
+            except Rejected:
+                return None
+            if thread.closed_by is None:
+                return None
+            who = self._world.model.directory.accounts[thread.closed_by]
+            return Closing(who.id, who.login, who.type.value, json.dumps({"closed_by": who.id}).encode())
 
     def permission(self, repository: str, login: str, account_id: int) -> Permission:
         with self._call("permission"):

@@ -73,6 +73,7 @@ def test_the_bot_and_the_repository_are_known_by_number(stage: Stage) -> None:
     assert stage.forge.self_id() == 900
     found = stage.forge.repository(REPO)
     assert (found.id, found.full_name, found.default_branch) == (5, REPO, "main")
+    assert found.at == START * 1000, "the forge's own time, not ours"
     with pytest.raises(Unavailable):
         stage.forge.repository("acme/absent")
 
@@ -252,6 +253,80 @@ def test_an_unchanged_listing_is_said_to_be_unchanged(stage: Stage) -> None:
     changed = stage.forge.comments_since(REPO, START * 1000, first.etag)
     assert not changed.unchanged
     assert len(changed.hints) == 2
+
+
+# Listing pull requests
+
+
+def test_pull_requests_are_listed_newest_change_first(stage: Stage) -> None:
+    first = stage.draft()
+    stage.clock.now += 10
+    second = stage.draft("capture/two")
+    stage.clock.now += 10
+    stage.people.set_state(REPO, first.number, "alice", "closed")
+    page = stage.forge.pulls_since(REPO, None, None)
+    assert [(pull.number, pull.state) for pull in page.pulls] == [(first.number, "closed"), (second.number, "open")]
+    assert page.newest == (START + 20) * 1000
+    later = stage.forge.pulls_since(REPO, (START + 11) * 1000, None)
+    assert [pull.number for pull in later.pulls] == [first.number]
+
+
+def test_every_change_of_a_pull_request_ends_the_304(stage: Stage) -> None:
+    opened = stage.draft()
+    seen = stage.forge.pulls_since(REPO, None, None)
+    assert stage.forge.pulls_since(REPO, seen.newest, seen.etag).unchanged
+    changes = (
+        lambda: stage.people.push(REPO, BRANCH, {"more": b"x"}, "alice"),
+        lambda: stage.people.set_draft(REPO, opened.number, "alice", False),
+        lambda: stage.people.set_state(REPO, opened.number, "alice", "closed"),
+    )
+    for change in changes:
+        stage.clock.now += 10
+        change()
+        seen = stage.forge.pulls_since(REPO, seen.newest, seen.etag)
+        assert not seen.unchanged
+        assert [pull.number for pull in seen.pulls] == [opened.number]
+        assert stage.forge.pulls_since(REPO, seen.newest, seen.etag).unchanged
+
+
+def test_more_than_a_page_of_pull_requests_is_read_back_to_the_time(stage: Stage) -> None:
+    for index in range(105):
+        stage.people.push(REPO, f"b{index}", {"f": b"x"}, "alice")
+        stage.forge.open_draft(REPO, f"b{index}", "Ask", "Text")
+    page = stage.forge.pulls_since(REPO, START * 1000, None)
+    assert len(page.pulls) == 105
+    assert len(stage.forge.pulls_since(REPO, None, None).pulls) == 100
+
+
+def test_who_closed_is_told_by_number(stage: Stage) -> None:
+    opened = stage.draft()
+    assert stage.forge.closing(REPO, opened.number) is None
+    assert stage.forge.closing(REPO, 999) is None
+    stage.people.set_state(REPO, opened.number, "bob", "closed")
+    closing = stage.forge.closing(REPO, opened.number)
+    assert closing is not None
+    assert (closing.account_id, closing.login, closing.account_type) == (1002, "bob", "User")
+    assert b"1002" in closing.raw
+
+
+def test_a_comment_brings_its_pull_request_as_it_is_then(stage: Stage) -> None:
+    opened = stage.draft()
+    said = stage.people.comment(REPO, opened.number, "alice", "text")
+    read = stage.forge.comment(REPO, said)
+    assert read is not None
+    assert read.pull == stage.forge.pull_request(REPO, opened.number)
+    stage.people.push(REPO, BRANCH, {"more": b"x"}, "alice")
+    stage.people.set_draft(REPO, opened.number, "alice", False)
+    stage.people.set_state(REPO, opened.number, "alice", "closed")
+    read = stage.forge.comment(REPO, said)
+    assert read is not None
+    assert read.pull == stage.forge.pull_request(REPO, opened.number)
+    assert read.pull is not None
+    assert (read.pull.state, read.pull.draft) == ("closed", False)
+    issue = stage.people.issue(REPO, "alice", "An issue")
+    elsewhere = stage.forge.comment(REPO, stage.people.comment(REPO, issue, "alice", "text"))
+    assert elsewhere is not None
+    assert elsewhere.pull is None
 
 
 # Permission

@@ -115,7 +115,7 @@ def _node(call: Call, given: Arguments) -> Thing:
         repository = _readable(call, parts[0])
         if repository is not None:
             try:
-                return _comment(call, call.world.model.comments.comment(repository, _number(parts[1])))
+                return _comment(call, repository, call.world.model.comments.comment(repository, _number(parts[1])))
             except Rejected:
                 raise _unresolved(text) from None
     raise _unresolved(text)
@@ -163,12 +163,15 @@ def _thread(call: Call, repository: Repository, found: Thread) -> Thing:
 
 
 def _shared(call: Call, found: Thread, kind: Node) -> dict[str, object]:
+    directory = call.world.model.directory
+    full_name = directory.full_name(directory.repositories[found.repository_id])
     return {
         "id": global_id(kind, found.repository_id, found.number),
         "databaseId": found.id,
         "number": found.number,
         "title": found.title,
         "body": found.body or "",
+        "url": f"{call.world.url}/{full_name}/{'issues' if found.pull is None else 'pull'}/{found.number}",
         "closed": not found.open,
         "locked": found.locked,
         "state": "OPEN" if found.open else "CLOSED",
@@ -195,8 +198,10 @@ def _pull(call: Call, repository: Repository, found: Thread) -> Thing:
     return Thing("PullRequest", fields, frozenset({"Node"}))
 
 
-def _comment(call: Call, found: Comment) -> Thing:
+def _comment(call: Call, repository: Repository, found: Comment) -> Thing:
     accounts = call.world.model.directory.accounts
+    call.world.tips(repository)
+    thread = call.world.model.threads.thread(repository, found.number)
     last = found.edits[-1] if found.edits else None
     return Thing(
         "IssueComment",
@@ -214,6 +219,8 @@ def _comment(call: Call, found: Comment) -> Thing:
             "isMinimized": found.minimised,
             "minimizedReason": "outdated" if found.minimised else None,
             "createdViaEmail": found.via_email,
+            "repository": Thing("Repository", {"databaseId": repository.id}),
+            "pullRequest": None if thread.pull is None else _pull(call, repository, thread),
         },
         frozenset({"Node", "Comment", "Minimizable"}),
     )

@@ -55,6 +55,7 @@ def node(comment_id: int, **more: Any) -> dict[str, Any]:
         "includesCreatedEdit": False,
         "isMinimized": False,
         "createdViaEmail": False,
+        "repository": {"databaseId": 5},
         **more,
     }
 
@@ -268,9 +269,7 @@ def test_a_comment_joins_both_answers_and_keeps_them(wire: responses.RequestsMoc
     assert (read.repository_id, read.pull_request, read.author_id, read.author_type) == (5, 7, 1001, "User")
     assert not (read.edited or read.minimised or read.via_app or read.via_email)
     assert json.loads(read.raw) == {"rest": row(1, 0), "graphql": node(1)}
-    assert [call.request.method for call in wire.calls] == ["GET", "GET", "POST"], (
-        "the edit state is read after the text"
-    )
+    assert [call.request.method for call in wire.calls] == ["GET", "POST"], "the edit state is read after the text"
 
 
 @pytest.mark.parametrize(
@@ -300,6 +299,7 @@ def test_each_mark_of_a_comment_is_read(
         {name: value for name, value in node(1).items() if name != "isMinimized"},
         node(1, includesCreatedEdit=None),
         node(1, createdViaEmail="no"),
+        node(1, repository=None),
         {},
     ],
 )
@@ -516,16 +516,49 @@ def test_a_branch_that_somebody_created_meanwhile_is_compared_too(
     assert forge.publish_branch("acme/rig", "capture/x", {"f": b"x"}, "m") == "a" * 40
 
 
-def test_a_branch_that_moved_is_not_forced(wire: responses.RequestsMock, forge: GitHubForge) -> None:
-    wire.get(f"{REPO}/git/ref/heads/capture/x", json={"object": {"sha": "b" * 40}})
-    wire.get(f"{REPO}/git/commits/{'b' * 40}", json={"tree": {"sha": "before"}, "parents": []})
-    wire.post(f"{REPO}/git/blobs", status=201, json={"sha": "blob"})
-    wire.post(f"{REPO}/git/trees", status=201, json={"sha": "wanted"})
-    wire.post(f"{REPO}/git/commits", status=201, json={"sha": "d" * 40})
-    moved = wire.patch(f"{REPO}/git/refs/heads/capture/x", status=422, json={"message": "not a fast forward"})
-    with pytest.raises(Unavailable):
+def test_a_file_that_changed_meanwhile_is_not_forced(wire: responses.RequestsMock, forge: GitHubForge) -> None:
+    """GitHub compares the blob's id that was read; a 409 is looked at again, not overridden."""
+    wire.get(f"{REPO}/contents/f", json={"sha": "b" * 40})
+    put = wire.put(f"{REPO}/contents/f", status=409, json={"message": "f does not match"})
+    with pytest.raises(Unavailable) as caught:
         forge.commit_file("acme/rig", "capture/x", "f", b"x", "m")
-    assert json.loads(moved.calls[0].request.body) == {"sha": "d" * 40, "force": False}
+    assert not caught.value.refused
+    sent = json.loads(put.calls[0].request.body)
+    assert sent == {"message": "m", "branch": "capture/x", "content": "eA==", "sha": "b" * 40}
+
+
+@pytest.mark.parametrize(("status", "refused"), [(403, True), (404, True), (422, True), (409, False), (502, False)])
+def test_a_no_is_told_from_a_fault(
+    wire: responses.RequestsMock, forge: GitHubForge, status: int, refused: bool
+) -> None:
+    """A locked thread or a text too long is refused again however often it is sent; a 502 is not."""
+    wire.post(f"{REPO}/issues/7/comments", status=status, json={"message": "no"})
+    with pytest.raises(Unavailable) as caught:
+        forge.create_comment("acme/rig", 7, "text")
+    assert (caught.value.refused, caught.value.retry_after) == (refused, None)
+
+
+def test_nothing_is_sent_while_a_limit_stands(
+    wire: responses.RequestsMock, forge: GitHubForge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Limits are obeyed by whoever asks next, not by sleeping; a limit without a time grows while it lasts."""
+    now = [1000.0]
+    monkeypatch.setattr("gitops_bot.forge.transport.time.monotonic", lambda: now[0])
+    limited = {"status": 403, "json": {"message": "You have exceeded a secondary rate limit."}}
+    wire.get(f"{REPO}/pulls/7", **limited, headers={"Retry-After": "7"})
+    for expected in (7.0, 7.0):
+        with pytest.raises(Unavailable) as caught:
+            forge.pull_request("acme/rig", 7)
+        assert (caught.value.retry_after, caught.value.refused) == (expected, False)
+    assert len(wire.calls) == 1
+    now[0] += 8
+    wire.replace("GET", f"{REPO}/pulls/7", **limited)
+    for expected in (60.0, 120.0, 240.0):
+        with pytest.raises(Unavailable) as caught:
+            forge.pull_request("acme/rig", 7)
+        assert caught.value.retry_after == expected
+        now[0] += expected + 1
+    assert len(wire.calls) == 4
 
 
 def test_a_listing_without_an_end_is_not_read_for_ever(wire: responses.RequestsMock, forge: GitHubForge) -> None:
