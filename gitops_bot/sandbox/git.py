@@ -2,40 +2,23 @@
 
 After a call the objects are in the repository and refs have moved by compare-and-swap only. Nothing that a client sent
 stands in argv: paths, messages and contents go through standard input; ids are checked to be full ids, refs to be full
-and well-formed. Who may write is the model's question.
+and well-formed. Who may write is the model's question; how git is started is `git_program`'s.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gitops_bot import process
 from gitops_bot.core.errors import Unavailable
+from gitops_bot.sandbox.git_program import GitFolder
 from gitops_bot.sandbox.refusals import Rejected
 
 FULL_ID: Final = re.compile(r"[0-9a-f]{40}")
 ZERO_ID: Final = "0" * 40
 BLOB_LIMIT: Final = 4 * 1024 * 1024
 """Bytes of one stored file; under the output cap of `process.run`, so that what goes in comes out whole."""
-TIMEOUT: Final = 30.0
-
-ENVIRONMENT: Final[Mapping[str, str]] = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "HOME": "/nonexistent",
-}
-SETTINGS: Final = (
-    "protocol.allow=never",
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "transfer.bundleURI=false",
-    "safe.bareRepository=explicit",
-    "gc.auto=0",
-)
 # git check-ref-format, narrowed to one alphabet.
 _BRANCH: Final = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}(?<![/.])")
 _PATH: Final = re.compile(r"[^\x00-\x1f\x7f]{1,1000}")
@@ -112,11 +95,8 @@ def _full_id(oid: str) -> str:
     return oid
 
 
-class BareRepository:
+class BareRepository(GitFolder):
     """A bare repository in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
     @classmethod
     def create(cls, folder: Path, default_branch: str) -> "BareRepository":
@@ -124,32 +104,14 @@ class BareRepository:
         branch_ref(default_branch)
         folder.mkdir(parents=True, exist_ok=True)
         repository = cls(folder)
-        repository._git("init", "--quiet", "--bare", "--template=", f"--initial-branch={default_branch}")
+        repository.output("init", "--quiet", "--bare", "--template=", f"--initial-branch={default_branch}")
         return repository
-
-    def _run(self, *arguments: str, stdin: bytes = b"", index: Path | None = None) -> process.Completed:
-        settings = [part for setting in SETTINGS for part in ("-c", setting)]
-        environment = dict(ENVIRONMENT) | ({"GIT_INDEX_FILE": str(index)} if index is not None else {})
-        return process.run(
-            ["git", f"--git-dir={self.folder}", *settings, *arguments],
-            cwd=self.folder,
-            env=environment,
-            stdin=stdin,
-            timeout=TIMEOUT,
-        )
-
-    def _git(self, *arguments: str, stdin: bytes = b"", index: Path | None = None) -> bytes:
-        done = self._run(*arguments, stdin=stdin, index=index)
-        if done.returncode != 0:
-            reason = done.stderr.decode("utf-8", "replace").strip()[:200]
-            raise Unavailable(f"git {arguments[0]} ended with {done.returncode}: {reason}")
-        return done.stdout
 
     # Reading
 
     def branches(self) -> dict[str, str]:
         """Read every branch and its tip, in one look."""
-        lines = self._git("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads/").decode()
+        lines = self.output("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads/").decode()
         pairs = (line.split(" ", 1) for line in lines.splitlines())
         return {name: oid for oid, name in pairs}
 
@@ -162,7 +124,7 @@ class BareRepository:
         return self._read_spec(f"{_full_id(tree_ish)}:{checked_path(path)}")
 
     def _read_spec(self, spec: str) -> GitObject | None:
-        out = self._git("cat-file", "--batch", stdin=spec.encode("utf-8") + b"\n")
+        out = self.output("cat-file", "--batch", stdin=spec.encode("utf-8") + b"\n")
         head, _, rest = out.partition(b"\n")
         fields = head.split(b" ")
         if len(fields) != 3 or not FULL_ID.fullmatch(fields[0].decode("ascii", "replace")):
@@ -194,7 +156,7 @@ class BareRepository:
         if found is None or found.type not in {"tree", "commit"}:
             return None
         flags = ("-r", "-t") if recursive else ()
-        out = self._git("ls-tree", "-z", "-l", *flags, found.id)
+        out = self.output("ls-tree", "-z", "-l", *flags, found.id)
         entries = []
         for line in out.split(b"\x00")[:-1]:
             meta, _, path = line.partition(b"\t")
@@ -204,26 +166,36 @@ class BareRepository:
 
     def contains(self, ancestor: str, descendant: str) -> bool:
         """Tell whether one commit is reachable from another."""
-        done = self._run("merge-base", "--is-ancestor", _full_id(ancestor), _full_id(descendant))
+        done = self.run("merge-base", "--is-ancestor", _full_id(ancestor), _full_id(descendant))
         if done.returncode not in {0, 1}:
             raise Unavailable(f"git merge-base ended with {done.returncode}")
         return done.returncode == 0
 
     def merge_trees(self, ours: str, theirs: str) -> str | None:
         """Merge two commits over their merge base; the id of the tree, or None where they conflict."""
-        done = self._run("merge-tree", "--write-tree", _full_id(ours), _full_id(theirs))
+        done = self.run("merge-tree", "--write-tree", _full_id(ours), _full_id(theirs))
         if done.returncode not in {0, 1}:
             raise Unavailable(f"git merge-tree ended with {done.returncode}")
         return done.stdout.decode("ascii").strip() if done.returncode == 0 else None
 
     def count_between(self, base: str, head: str) -> int:
         """Count the commits that head has and base lacks."""
-        return int(self._git("rev-list", "--count", f"{_full_id(base)}..{_full_id(head)}"))
+        return int(self.output("rev-list", "--count", f"{_full_id(base)}..{_full_id(head)}"))
+
+    def list_between(self, base: str, head: str) -> tuple[str, ...]:
+        """List the commits that head has and base lacks, oldest first; at most 1,000."""
+        out = self.output("rev-list", "--max-count=1000", "--reverse", f"{_full_id(base)}..{_full_id(head)}")
+        return tuple(out.decode("ascii").split())
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Find where two commits part; None where they have no common history."""
+        done = self.run("merge-base", _full_id(one), _full_id(other))
+        return done.stdout.decode("ascii").split()[0] if done.returncode == 0 else None
 
     def changes_between(self, base: str, head: str) -> tuple[int, int, int]:
-        """Count added lines, deleted lines and changed files from the merge base to head."""
-        names = (f"{_full_id(base)}...{_full_id(head)}",)
-        out = self._git("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", *names)
+        """Count added lines, deleted lines and changed files from the merge base (where there is one) to head."""
+        names = (self.merge_base(base, head) or base, head)
+        out = self.output("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", *names)
         rows = [line.split(b"\t")[:2] for line in out.split(b"\x00")[:-1]]
         added, deleted = (sum(int(row[i]) for row in rows if row[i] != b"-") for i in (0, 1))
         return added, deleted, len(rows)
@@ -238,7 +210,7 @@ class BareRepository:
         """
         if len(content) > BLOB_LIMIT:
             raise Rejected(422, "Sorry, your input was too large to process.")
-        return self._git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode("ascii").strip()
+        return self.output("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode("ascii").strip()
 
     def write_tree(self, base: str | None, entries: Sequence[Entry]) -> str:
         """Store the tree that has `base` (a full tree or commit id) with entries put over it; its id.
@@ -257,13 +229,13 @@ class BareRepository:
         index.unlink(missing_ok=True)
         try:
             if base is not None:
-                self._git("read-tree", _full_id(base), index=index)
-            done = self._run(
+                self.output("read-tree", _full_id(base), index=index)
+            done = self.run(
                 "update-index", "-z", "--index-info", stdin=b"".join(line + b"\x00" for line in lines), index=index
             )
             if done.returncode != 0:
                 raise Rejected(422, "tree contains a malformed path component")
-            written = self._run("write-tree", index=index)
+            written = self.run("write-tree", index=index)
         finally:
             index.unlink(missing_ok=True)
         if written.returncode != 0:
@@ -287,19 +259,19 @@ class BareRepository:
         head = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
         head += [f"author {_signature_line(author)}", f"committer {_signature_line(committer)}"]
         raw = ("\n".join(head) + "\n\n" + message).encode("utf-8", "replace")
-        return self._git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw).decode("ascii").strip()
+        return self.output("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw).decode("ascii").strip()
 
     def move_branch(self, branch: str, new: str, old: str | None) -> bool:
         """Point a branch at a commit if it is at `old` now (None: if there is no such branch); whether it did."""
         ref = branch_ref(branch)
         parts = (f"update {ref}", _full_id(new), ZERO_ID if old is None else _full_id(old))
-        done = self._run("update-ref", "--stdin", "-z", stdin="\x00".join(parts).encode() + b"\x00")
+        done = self.run("update-ref", "--stdin", "-z", stdin="\x00".join(parts).encode() + b"\x00")
         return done.returncode == 0
 
     def delete_branch(self, branch: str, old: str) -> bool:
         """Remove a branch if it is at `old` now; whether it did."""
         parts = (f"delete {branch_ref(branch)}", _full_id(old))
-        done = self._run("update-ref", "--stdin", "-z", stdin="\x00".join(parts).encode() + b"\x00")
+        done = self.run("update-ref", "--stdin", "-z", stdin="\x00".join(parts).encode() + b"\x00")
         return done.returncode == 0
 
 

@@ -102,9 +102,21 @@ class Sandbox(Control):
 
 def routes() -> tuple[Route, ...]:
     """List everything that the API answers."""
-    from gitops_bot.sandbox.routes import accounts, comments, contents, gitdata, graphql, pulls
+    from gitops_bot.sandbox.routes import (
+        accounts,
+        checks,
+        comments,
+        compare,
+        contents,
+        gitdata,
+        graphql,
+        hooks,
+        pulls,
+        teams,
+    )
 
-    return tuple(route for module in (accounts, comments, contents, gitdata, graphql, pulls) for route in module.ROUTES)
+    nouns = (accounts, checks, comments, compare, contents, gitdata, graphql, hooks, pulls, teams)
+    return tuple(route for noun in nouns for route in noun.ROUTES)
 
 
 def application(world: World) -> "Flask":
@@ -119,6 +131,7 @@ def application(world: World) -> "Flask":
     for route in routes():
         _register(app, world, route)
     page.register(app, world)
+    _serve_git(app, world)
     for status in (404, 405, 413):
         app.register_error_handler(status, _unrouted)
     return app
@@ -149,6 +162,27 @@ def _register(app: "Flask", world: World, route: Route) -> None:
         # GitHub's own links name a repository by id.
         by_id = rule.replace("/repos/<owner>/<repo>", "/repositories/<repository_id>", 1)
         app.add_url_rule(by_id, f"{name} by id", view, methods=[route.method], provide_automatic_options=False)
+
+
+def _serve_git(app: "Flask", world: World) -> None:
+    from flask import abort, request
+
+    from gitops_bot.sandbox.smart_http import SERVICES, GitRequest, serve
+
+    def answer(owner: str, repo: str, service: str, advertise: bool) -> "ResponseReturnValue":
+        if service not in SERVICES:
+            abort(404)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        made = serve(world, GitRequest(f"{owner}/{repo}", service, advertise, headers, request.get_data()))
+        return made.body, made.status, dict(made.headers)
+
+    @app.get("/<owner>/<repo>.git/info/refs")
+    def advertised(owner: str, repo: str) -> "ResponseReturnValue":
+        return answer(owner, repo, request.args.get("service", ""), True)
+
+    @app.post("/<owner>/<repo>.git/<service>")
+    def exchanged(owner: str, repo: str, service: str) -> "ResponseReturnValue":
+        return answer(owner, repo, service, False)
 
 
 def _unrouted(error: Exception) -> "ResponseReturnValue":

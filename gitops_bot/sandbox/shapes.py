@@ -170,7 +170,7 @@ def app(world: World, found: App) -> Shape:
         "html_url": f"{world.url}/apps/{found.slug}",
         "created_at": moment,
         "updated_at": moment,
-        "permissions": {"issues": "write"},
+        "permissions": {"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"},
         "events": [],
     }
 
@@ -249,7 +249,7 @@ def issue(world: World, found: Thread) -> Shape:
         "closed_at": None if found.closed_at is None else timestamp(found.closed_at),
         "closed_by": None if found.closed_by is None else user(world, directory.accounts[found.closed_by]),
         "author_association": association(world, there, found.author_id),
-        "active_lock_reason": None,
+        "active_lock_reason": found.lock_reason,
         "body": found.body,
         "performed_via_github_app": None,
         "state_reason": None,

@@ -90,22 +90,29 @@ class Threads:
         return tuple(found for found in self._threads.get(repository.id, {}).values() if found.pull)
 
     def see_tips(self, repository: Repository, tips: Mapping[str, str], now: int, pusher_id: int | None = None) -> None:
-        """Take note of the branch tips: the head and base of every open pull request follow them.
+        """Take note of the branch tips: the head and base of every open pull request follow them, and one whose branch
+        is gone is closed with the head that it had.
 
         Who pushed is told where it is known; else it was the owner.
         """
+        pusher = repository.owner_id if pusher_id is None else pusher_id
         for thread in self.pulls(repository):
             assert thread.pull is not None
-            head = tips.get(thread.pull.head_ref, thread.pull.head_sha)
-            base = tips.get(thread.pull.base_ref, thread.pull.base_sha)
-            if not thread.open or (head, base) == (thread.pull.head_sha, thread.pull.base_sha):
+            if not thread.open:
+                continue
+            if not {thread.pull.head_ref, thread.pull.base_ref} <= set(tips):
+                self._note("closed", thread, pusher)
+                self._put(replace(thread, closed_at=now, closed_by=pusher, updated_at=now))
+                continue
+            head, base = tips[thread.pull.head_ref], tips[thread.pull.base_ref]
+            if (head, base) == (thread.pull.head_sha, thread.pull.base_sha):
                 continue
             moved = replace(thread, pull=replace(thread.pull, head_sha=head, base_sha=base))
             pushed = head != thread.pull.head_sha
             self._put(replace(moved, updated_at=now) if pushed else moved)
             if pushed:
                 changes = {"before": thread.pull.head_sha, "after": head}
-                self._note("synchronize", thread, repository.owner_id if pusher_id is None else pusher_id, changes)
+                self._note("synchronize", thread, pusher, changes)
 
     def edit_thread(
         self,

@@ -7,7 +7,9 @@ from gitops_bot.sandbox.skin import Answer, Call, Route
 
 
 def show_self(call: Call) -> Answer:
-    """Show the account that the token stands for."""
+    """Show the account that the token stands for; an installation's stands for none that could ask."""
+    if call.session.installation is not None:
+        raise Rejected(403, "Resource not accessible by integration")
     return Answer(200, shapes.public_user(call.world, call.account))
 
 

@@ -3,7 +3,7 @@
 from gitops_bot.sandbox import shapes
 from gitops_bot.sandbox.records import Comment, read_timestamp
 from gitops_bot.sandbox.refusals import Rejected
-from gitops_bot.sandbox.skin import Answer, Call, Route, choice, page_of, text_field
+from gitops_bot.sandbox.skin import Answer, Call, Route, choice, optional_text, page_of, text_field
 
 
 def show_issue(call: Call) -> Answer:
@@ -55,6 +55,23 @@ def create_comment(call: Call) -> Answer:
     return Answer(201, shape, {"Location": str(shape["url"])})
 
 
+def lock_thread(call: Call) -> Answer:
+    """Lock a conversation, with a reason where one is given."""
+    repository = call.repository()
+    thread = call.world.model.threads.thread(repository, call.number("issue_number"))
+    reason = optional_text(call.body, "lock_reason", "Issue")
+    call.world.model.threads.set_locked(thread, call.account.id, True, reason)
+    return Answer(204, None)
+
+
+def unlock_thread(call: Call) -> Answer:
+    """Unlock a conversation."""
+    repository = call.repository()
+    thread = call.world.model.threads.thread(repository, call.number("issue_number"))
+    call.world.model.threads.set_locked(thread, call.account.id, False)
+    return Answer(204, None)
+
+
 def _comment(call: Call) -> Comment:
     return call.world.model.comments.comment(call.repository(), call.number("comment_id"))
 
@@ -99,9 +116,11 @@ ROUTES = (
     Route("GET", "/repos/{owner}/{repo}/issues/comments/{comment_id}", show_comment),
     Route("PATCH", "/repos/{owner}/{repo}/issues/comments/{comment_id}", edit_comment),
     Route("DELETE", "/repos/{owner}/{repo}/issues/comments/{comment_id}", delete_comment),
-    Route("POST", "/repos/{owner}/{repo}/issues/comments/{comment_id}/reactions", create_reaction),
+    Route("POST", "/repos/{owner}/{repo}/issues/comments/{comment_id}/reactions", create_reaction, creates=True),
     Route("GET", "/repos/{owner}/{repo}/issues/comments/{comment_id}/reactions", list_reactions),
     Route("GET", "/repos/{owner}/{repo}/issues/{issue_number}", show_issue),
     Route("GET", "/repos/{owner}/{repo}/issues/{issue_number}/comments", list_thread_comments),
-    Route("POST", "/repos/{owner}/{repo}/issues/{issue_number}/comments", create_comment),
+    Route("POST", "/repos/{owner}/{repo}/issues/{issue_number}/comments", create_comment, creates=True),
+    Route("PUT", "/repos/{owner}/{repo}/issues/{issue_number}/lock", lock_thread),
+    Route("DELETE", "/repos/{owner}/{repo}/issues/{issue_number}/lock", unlock_thread),
 )

@@ -97,9 +97,23 @@ def edit_pull(call: Call) -> Answer:
     return Answer(200, pull_shapes.full_pull(world, fresh))
 
 
+def merge_pull(call: Call) -> Answer:
+    """Merge a pull request with a merge commit, if its head is the one given."""
+    found, repository = _pull(call), call.repository()
+    assert found.pull is not None
+    expected = optional_text(call.body, "sha", "PullRequest")
+    if expected not in {None, found.pull.head_sha}:
+        raise Rejected(409, "Head branch was modified. Review and try the merge again.")
+    if optional_text(call.body, "merge_method", "PullRequest") not in {None, "merge"}:
+        raise Rejected(405, "Only merge commits are allowed on this repository.")
+    merged = call.world.merge(repository, found, call.account)
+    return Answer(200, {"sha": merged, "merged": True, "message": "Pull Request successfully merged"})
+
+
 ROUTES = (
     Route("GET", "/repos/{owner}/{repo}/pulls", list_pulls),
-    Route("POST", "/repos/{owner}/{repo}/pulls", create_pull),
+    Route("POST", "/repos/{owner}/{repo}/pulls", create_pull, creates=True),
     Route("GET", "/repos/{owner}/{repo}/pulls/{pull_number}", show_pull),
     Route("PATCH", "/repos/{owner}/{repo}/pulls/{pull_number}", edit_pull),
+    Route("PUT", "/repos/{owner}/{repo}/pulls/{pull_number}/merge", merge_pull),
 )

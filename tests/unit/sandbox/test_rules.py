@@ -209,13 +209,13 @@ def test_the_head_follows_its_branch_until_the_pull_request_closes(scene: Scene)
     assert (closed.pull.head_sha, closed.pull.base_sha, closed.closed_by) == (NEXT, HEAD, BOT)
 
 
-def test_a_deleted_branch_leaves_the_last_head(scene: Scene) -> None:
-    """GitHub keeps showing the head that a pull request had."""
+def test_a_deleted_branch_closes_and_leaves_the_last_head(scene: Scene) -> None:
+    """GitHub closes in the name of who deleted it, and keeps showing the head that a pull request had."""
     scene.pull()
-    scene.model.threads.see_tips(scene.public, {"main": BASE}, 40)
+    scene.model.threads.see_tips(scene.public, {"main": BASE}, 40, ALICE)
     found = scene.model.threads.pull(scene.public, 1)
     assert found.pull is not None
-    assert found.pull.head_sha == HEAD
+    assert (found.pull.head_sha, found.open, found.closed_by) == (HEAD, False, ALICE)
 
 
 def test_one_open_pull_request_a_branch(scene: Scene) -> None:
