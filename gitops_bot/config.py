@@ -23,7 +23,7 @@ _EXEMPT: Final = frozenset({*_AGENT_NAMES, "GITOPS_BOT_CONFIG"})
 _EXEMPT_PREFIX: Final = "GITOPS_BOT_TEST_"
 _MAX_FILE: Final = 1024 * 1024
 
-_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
+DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "": {"policies": "policies", "state": ".gitops-bot", "repository": ""},
     "database": {"url_file": "", "owner_url_file": ""},
     "forge": {
@@ -37,11 +37,11 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "signed": {"environment": "production", "trust_file": "", "shared_uid": ""},
     "workspace": {"bind": "127.0.0.1:8480", "origin": "", "name": "gitops-bot"},
-    "broker": {"operator": "", "degraded": False, "resume_grace": "2m", "token_file": ""},
+    "broker": {"operator": "", "degraded": False, "resume_grace": "2m"},
     "asks": {"repeat_after": "24h", "max_open_gated": 5, "max_open_bound": 20},
     "capture": {"program": [], "timeout": "2h", "attempts": 2, "cost": "time on the measured endpoint", "publish": ""},
 }
-_DURATIONS: Final = frozenset({"max_comment_age", "poll_fast", "poll_slow", "resume_grace", "repeat_after", "timeout"})
+"""Every key with its default, by section; docs/configuration.md says what each means (a test compares)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +128,11 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _merge(document: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    merged = {section: dict(keys) for section, keys in _DEFAULTS.items()}
+    merged = {section: dict(keys) for section, keys in DEFAULTS.items()}
     for name, value in document.items():
         if isinstance(value, dict):
-            if name not in _DEFAULTS or name == "":
-                raise _unknown(f"[{name}]", [f"[{known}]" for known in _DEFAULTS if known])
+            if name not in DEFAULTS or name == "":
+                raise _unknown(f"[{name}]", [f"[{known}]" for known in DEFAULTS if known])
             for key, one in value.items():
                 _put(merged, name, key, one)
         else:
@@ -141,7 +141,7 @@ def _merge(document: Mapping[str, Any], environment: Mapping[str, str]) -> dict[
         if not variable.startswith("GITOPS_BOT_") or variable in _EXEMPT or variable.startswith(_EXEMPT_PREFIX):
             continue
         section, key = _variable(variable)
-        _put(merged, section, key, _typed(_DEFAULTS[section][key], text, variable))
+        _put(merged, section, key, _typed(DEFAULTS[section][key], text, variable))
     return merged
 
 
@@ -153,7 +153,7 @@ def _unknown(name: str, known: list[str]) -> ConfigError:
 
 
 def _put(merged: dict[str, dict[str, Any]], section: str, key: str, value: Any) -> None:
-    known = _DEFAULTS[section]
+    known = DEFAULTS[section]
     shown = f"[{section}] {key}" if section else key
     if key not in known:
         raise _unknown(shown, [f"[{section}] {name}" if section else name for name in known])
@@ -167,7 +167,7 @@ def _put(merged: dict[str, dict[str, Any]], section: str, key: str, value: Any) 
 def _variable(variable: str) -> tuple[str, str]:
     wanted = variable.removeprefix("GITOPS_BOT_").lower()
     names = {
-        f"{section}_{key}" if section else key: (section, key) for section, keys in _DEFAULTS.items() for key in keys
+        f"{section}_{key}" if section else key: (section, key) for section, keys in DEFAULTS.items() for key in keys
     }
     if wanted not in names:
         raise _unknown(variable, [f"GITOPS_BOT_{name.upper()}" for name in names])
