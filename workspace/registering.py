@@ -1,7 +1,10 @@
-"""A loop registers itself with the token that was made for it, and gets the token of its run."""
+"""A loop registers itself with the token that was made for it, gets the token of its run, and is told whether what its
+operator decides may count."""
 
 from gitops_bot.api.grammar import LoopBody
+from gitops_bot.authority.operator_claims import refusal_of
 from gitops_bot.bootstrap.workspace import Services
+from gitops_bot.broker.captures import VERB
 from gitops_bot.broker.loops import Registered, register
 from gitops_bot.core.errors import Refused
 from gitops_bot.store.engine import Tx
@@ -26,6 +29,12 @@ def register_loop(services: Services, token: str, body: LoopBody) -> Registered:
             address=body.address,
             broker_token=body.broker_token,
             resume=body.resume,
+            shares_user=body.shares_user,
         )
 
     return services.decide(work)
+
+
+def claims_refused(services: Services) -> str | None:
+    """Tell why an operator's claim would be refused, None when one may count; the claim itself is still judged."""
+    return refusal_of(services.rules, services.operator, VERB)

@@ -59,12 +59,14 @@ class CaptureBody:
 
 @dataclass(frozen=True, slots=True)
 class LoopBody:
-    """`POST /loops`: where a loop's bridge is. The token is a secret."""
+    """`POST /loops`: where a loop's bridge is. The token is a secret. `shares_user`: nothing keeps the loop's agent
+    from what the loop may read; so it is when nothing is said."""
 
     id: str
     address: str
     broker_token: str
     resume: bool
+    shares_user: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +125,13 @@ def parse_loop(raw: bytes) -> LoopBody:
     Raises:
         Malformed: as `parse_ask`; or a broker token that no header could carry.
     """
-    names = ("id", "address", "broker_token", "resume")
+    names = ("id", "address", "broker_token", "resume", "shares_user")
     body = _members(raw, names, required=names[:3])
     token = _text(body, "broker_token", 512)
     if not _PRINTABLE.fullmatch(token):
         raise Malformed("broker_token is printable ASCII without spaces", where="body")
-    return LoopBody(_text(body, "id", 64), _text(body, "address", 300), token, _optional(body, "resume", bool) or False)
+    resume, shares_user = (_optional(body, name, bool) for name in ("resume", "shares_user"))
+    return LoopBody(_text(body, "id", 64), _text(body, "address", 300), token, resume is True, shares_user is not False)
 
 
 def parse_reason(raw: bytes) -> str:

@@ -9,24 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from gitops_bot.authority import comments
+from gitops_bot.authority import comments, operator_claims
 from gitops_bot.authority.asking import EXPIRE_DUTY
 from gitops_bot.authority.comments import Intake
 from gitops_bot.authority.duties import Pace, RowDuty
 from gitops_bot.authority.expiry import Expiry
+from gitops_bot.authority.operator_claims import OperatorClaims
 from gitops_bot.authority.outbox import Outbox, Route
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.sealing import DUTY as SEAL_DUTY
 from gitops_bot.authority.sealing import Sealer
 from gitops_bot.bootstrap.rules import place_of, rules_of
 from gitops_bot.bridge.client import BridgeLink
-from gitops_bot.broker import advance, loops, polling, requests
+from gitops_bot.broker import advance, loops, polling, pulls, requests
+from gitops_bot.broker.addresses import Addresses
 from gitops_bot.broker.advance import Advance, Measuring
 from gitops_bot.broker.captures import Place, head_moved
 from gitops_bot.broker.daemon import Bell, Daemon
 from gitops_bot.broker.deliveries import OnBridge, OnForge, job_routes
 from gitops_bot.broker.loops import Listener
 from gitops_bot.broker.polling import Poll
+from gitops_bot.broker.pulls import Pulls
 from gitops_bot.broker.requests import Requests
 from gitops_bot.capture.local import LocalCapturer
 from gitops_bot.config import Settings, secret
@@ -41,6 +44,8 @@ from gitops_bot.store.roles import Role
 
 CAPTURE_MEMORY = 4 * 1024**3
 LEASE_MS = 30_000
+PULLS_SLOWER = 4
+"""Without an open pull request of the bot's, looking for changes of one is so many times slower still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ def _duties(
         RowDuty(SEAL_DUTY, database, sealer.step, pace),
         RowDuty(advance.DUTY, database, Advance(database, rules, place, forge, measuring).one, pace),
         RowDuty(requests.DUTY, database, Requests(database).one, pace),
+        RowDuty(operator_claims.DUTY, database, OperatorClaims(database, rules, settings.operator).one, pace),
         RowDuty(loops.DUTY, database, Listener(database, link, settings.resume_grace, listen_ms).one, pace),
     ]
     return duties
@@ -160,8 +166,8 @@ def _forge_duties(settings: Settings, database: Database, rules: Rules, place: P
         database=database,
         forge=forge,
         rules=rules,
-        repositories={forge.repository(name).id: name for name in repositories},
-        bot=forge.self_id(),
+        repositories=Addresses(forge, repositories),
+        bot=None,
         moved=lambda tx, capture: head_moved(tx, rules, place, capture),
         max_comment_age=settings.forge.max_comment_age,
     )
@@ -171,9 +177,13 @@ def _forge_duties(settings: Settings, database: Database, rules: Rules, place: P
         polling.Pace(settings.forge.poll_fast, settings.forge.poll_slow, settings.forge.max_comment_age),
     )
     poll.arm(repositories)
+    slower = pulls.Pace(settings.forge.poll_slow, settings.forge.poll_slow * PULLS_SLOWER)
+    watch = Pulls(database, forge, rules, intake.moved, slower)
+    watch.arm(repositories)
     pace = Pace(lease_ms=LEASE_MS)
     return [
         RowDuty(polling.DUTY, database, poll.one, pace),
+        RowDuty(pulls.DUTY, database, watch.one, pace),
         RowDuty(comments.DUTY, database, lambda claimed: comments.take(intake, claimed), pace),
     ]
 

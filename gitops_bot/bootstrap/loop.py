@@ -10,19 +10,22 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from gitops_bot.bootstrap.clock import SystemClock, wall_seconds
+from gitops_bot.bootstrap.joining import Register, join, loop_token, register_over_http
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.harness.command import CommandHarness
+from gitops_bot.harness.isolation import Isolation, as_user, in_bubblewrap, shared
 from gitops_bot.loop.budget import Budget
 from gitops_bot.loop.control.admissions import AdmissionLedger
 from gitops_bot.loop.control.server import ControlServer
-from gitops_bot.loop.control.steering import Steering
+from gitops_bot.loop.control.steering import GATED, NO_OPERATOR, OPEN_BRIDGE, Steering
 from gitops_bot.loop.control.tokens import Tokens, make_tokens
 from gitops_bot.loop.driver import Driver
 from gitops_bot.loop.grammar import Escalation
@@ -32,10 +35,11 @@ from gitops_bot.loop.session import SessionLog, read_session
 from gitops_bot.loop.setting import Memory, Setting
 from gitops_bot.loop.snapshots import Snapshots
 from gitops_bot.loop.vocabulary import Direction, Ending, State
+from gitops_bot.process import SYSTEM_PATH
 
-REGISTER_TRIES: Final = 20
-REGISTER_PAUSE: Final = 0.5
 LINGER_SECONDS: Final = 5.0
+_PATH: Final = {"PATH": f"{SYSTEM_PATH}:{Path(sys.executable).parent}"}
+"""Programs of the system first; then this product's own, for `gitops-bot capture request`."""
 LOOP_ID: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -63,46 +67,10 @@ class LoopOptions:
     loop_id: str | None = None
     broker_url: str | None = None
     loop_token_file: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """What the broker answered to a loop that registered."""
-
-    run: str
-    run_version: int
-    agent_token: str
-
-
-Register = Callable[[str, str, Mapping[str, object]], Registration]
-"""(address of the broker, loop token, body) → registration; raises `Unavailable`."""
-
-
-def register_over_http(url: str, token: str, body: Mapping[str, object]) -> Registration:
-    """Register a loop: `POST {url}/api/v1/loops`.
-
-    Raises:
-        Unavailable: no connection, another status than 200 or 201, or an answer without the three members.
-    """
-    import requests  # heavy; only a loop with a broker needs it
-
-    try:
-        answer = requests.post(
-            f"{url.rstrip('/')}/api/v1/loops",
-            json=dict(body),
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=10,
-            allow_redirects=False,
-        )
-        value = answer.json() if answer.status_code in (200, 201) else {}
-    except (requests.RequestException, ValueError) as error:
-        raise Unavailable(f"the broker does not answer ({type(error).__name__})") from error
-    if not isinstance(value, dict):
-        value = {}
-    run, version, agent = (value.get(name) for name in ("run", "run_version", "agent_token"))
-    if not isinstance(run, str | int) or not isinstance(version, int) or not isinstance(agent, str):
-        raise Unavailable(f"the broker did not register this loop (status {answer.status_code})")
-    return Registration(str(run), version, agent)
+    run_as: str | None = None
+    bubblewrap: bool = False
+    agent_reads: tuple[Path, ...] = ()
+    agent_writes: tuple[Path, ...] = ()
 
 
 def run_loop(options: LoopOptions, *, register: Register = register_over_http) -> int:
@@ -125,7 +93,8 @@ def run_loop(options: LoopOptions, *, register: Register = register_over_http) -
         past = read_past(records) if records else None
         if past is None:
             _set_aside(home)
-        return _Run(options, workspace, home, judge, rig, past, register).run()
+        isolation = _isolation(options, workspace, home)
+        return _Run(options, workspace, home, judge, rig, past, register, isolation).run()
     finally:
         os.close(lock)
 
@@ -146,6 +115,24 @@ def _check(options: LoopOptions, workspace: Path) -> None:
         )
     if options.loop_id is not None and LOOP_ID.fullmatch(options.loop_id) is None:
         raise ConfigError("--id is 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit", fix="--id my-loop")
+
+
+def _isolation(options: LoopOptions, workspace: Path, home: Path) -> Isolation:
+    named = [path.resolve() for path in (*options.agent_reads, *options.agent_writes)]
+    if options.run_as is not None and options.bubblewrap:
+        raise ConfigError("--run-as and --bubblewrap are two ways of one thing", fix="give one of them")
+    if named and not options.bubblewrap:
+        raise ConfigError("--agent-reads and --agent-writes say what --bubblewrap shows", fix="add --bubblewrap")
+    if options.run_as is not None:
+        return as_user(options.run_as, workspace)
+    if not options.bubblewrap:
+        return shared()
+    secrets = [home, *([options.loop_token_file.resolve()] if options.loop_token_file else [])]
+    shown = [(path, secret) for path in named for secret in secrets if secret.is_relative_to(path)]
+    if shown:
+        raise ConfigError(f"--agent-reads {shown[0][0]} would show {shown[0][1]}", fix="name a folder without secrets")
+    reads, writes = named[: len(options.agent_reads)], named[len(options.agent_reads) :]
+    return in_bubblewrap(workspace, home, _from_here(options.agent), reads=reads, writes=writes)
 
 
 def _lock(home: Path) -> int:
@@ -181,9 +168,11 @@ class _Run:
         rig: Tool | None,
         past: Past | None,
         register: Register,
+        isolation: Isolation,
     ) -> None:
         self._options, self._workspace, self._home = options, workspace, home
         self._judge, self._rig, self._past = judge, rig, past
+        self._isolation = isolation
         self._register = register
         self._clock = SystemClock()
         self._log = SessionLog(home / "session.jsonl")
@@ -197,6 +186,8 @@ class _Run:
         )
         if options.broker or options.broker_url or attached.exists():
             self._steering.attach_broker()
+        if options.insecure:
+            self._steering.refuse_claims(OPEN_BRIDGE)
 
     def _write(self, kind: str, members: Mapping[str, object]) -> None:
         self._log.append(kind, **members)
@@ -213,11 +204,12 @@ class _Run:
                 workspace=self._workspace,
                 state=self._home,
                 agent=_from_here(self._options.agent),
-                agent_env=self._join(server, tokens),
+                agent_env={**_PATH, **dict(self._isolation.env), **self._join(server, tokens)},
                 judge=self._judge,
                 rig=self._rig,
                 max_park=self._options.max_park,
                 turn_timeout=self._options.turn_timeout,
+                owner=self._isolation.owner,
             )
             driver = Driver(
                 setting,
@@ -228,6 +220,7 @@ class _Run:
                 body=CommandHarness(),
                 clock=self._clock,
                 memory=memory,
+                agent_body=CommandHarness(self._isolation.wrap),
             )
             self._listen_to_signals()
             return driver.run()
@@ -268,11 +261,12 @@ class _Run:
                 insecure_bridge=options.insecure,
             )
         else:
-            self._log.append("recovery", **{"class": past.death.value, "iter": past.turn, "detail": ""})
+            died = {"class": past.death.value, "iter": past.turn, "detail": "", "insecure_bridge": options.insecure}
+            self._log.append("recovery", **died)
         self._log.append("identity", identity=self._identity())
         for note in self._ledger.notes:
             self._log.append("note", msg=note)
-        self._log.append("note", msg="the agent runs as this user and can read the bridge's tokens")
+        self._log.append("note", msg=self._isolation.said)
         if server is not None and options.insecure:
             self._log.append("note", msg="the bridge is open: every local process can steer, and no claim is taken")
 
@@ -308,7 +302,7 @@ class _Run:
             self._log.append("approval_resolved", **said, **({"key": key} if key else {}))
             self._steering.close(ask.trace_id, Ending.GRANTED)
         if past.kept is not None and past.death is not Death.CLEAN_EXIT:
-            Snapshots(self._workspace, self._home / "snapshots").restore(past.kept)
+            Snapshots(self._workspace, self._home / "snapshots", self._isolation.owner).restore(past.kept)
         return state, Memory(rows=past.rows, waited=dict(past.waited), kept=past.kept)
 
     def _budget(self) -> Budget:
@@ -320,24 +314,18 @@ class _Run:
         options = self._options
         if options.broker_url is None or options.loop_token_file is None or server is None:
             return {}
-        token = _secret(options.loop_token_file)
         body: dict[str, object] = {
             "id": options.loop_id or _default_id(self._workspace),
             "address": server.address,
             "broker_token": tokens.broker(),
             "resume": self._past is not None,
+            "shares_user": self._isolation.shares_user,
         }
-        tries = 0
-        while True:
-            try:
-                registration = self._register(options.broker_url, token, body)
-                break
-            except Unavailable:
-                tries += 1
-                if tries >= REGISTER_TRIES:
-                    raise
-                self._clock.sleep(REGISTER_PAUSE)
+        token = loop_token(options.loop_token_file)
+        registration = join(self._register, options.broker_url, token, body, self._clock)
         self._log.append("note", msg=f"registered as run {registration.run}, version {registration.run_version}")
+        if registration.claims is not None:
+            self._steering.refuse_claims(GATED if registration.claims == "gated" else NO_OPERATOR)
         return {"GITOPS_BOT_URL": options.broker_url, "GITOPS_BOT_TOKEN": registration.agent_token}
 
     def _listen_to_signals(self) -> None:
@@ -357,16 +345,3 @@ def _from_here(agent: tuple[str, ...]) -> tuple[str, ...]:
 def _default_id(workspace: Path) -> str:
     name = re.sub(r"[^a-z0-9._-]+", "-", workspace.name.lower()).strip("-._")
     return (name or "loop")[:64]
-
-
-def _secret(path: Path) -> str:
-    try:
-        facts = path.stat()
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the loop token cannot be read from {path}", fix="give a file with the token") from error
-    if facts.st_mode & 0o077:
-        raise ConfigError(f"{path} is open to others", fix=f"chmod 600 {path}")
-    if not token or not token.isprintable() or " " in token:
-        raise ConfigError(f"{path} holds no token", fix="put the token there, and nothing else")
-    return token

@@ -28,12 +28,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a view calls with: the rows, what decides, the place, how an artefact hashes now."""
+    """What a view calls with: the rows, what decides, the place, how an artefact hashes now, and who answers at the
+    bridges of loops ('': nobody)."""
 
     database: Database
     rules: Rules
     place: Place
     rehash: Callable[[Path], str | None]
+    operator: str = ""
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """Do one piece of work in one transaction.
@@ -78,4 +80,4 @@ def build_services(settings: Settings) -> Services:
     hint = DatagramHint(settings.state / FOLDER, listen=False)
     database = open_database(settings.database_url, Role.WORKSPACE, pool_size=POOL)
     database.on_due = hint.notify
-    return Services(database, rules, place_of(settings), file_digest)
+    return Services(database, rules, place_of(settings), file_digest, settings.operator)

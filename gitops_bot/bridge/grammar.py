@@ -186,10 +186,10 @@ def _arguments(kind: Kind, value: Mapping[str, object]) -> dict[str, str | float
         case Kind.RESCOPE:
             return {"regime": _name(kind, value, "regime") or DEFAULT_REGIME}
         case Kind.APPROVE:
-            return _optional(kind, value, "trace_id")
+            return _optional(kind, value, "trace_id") | _optional(kind, value, "ask")
         case Kind.DENY:
             reason = _text(kind, value, "reason") or DEFAULT_REASON
-            return {"reason": reason, **_optional(kind, value, "trace_id")}
+            return {"reason": reason, **_optional(kind, value, "trace_id"), **_optional(kind, value, "ask")}
         case Kind.STEER:
             text = _text(kind, value, "text")
             if not text:

@@ -1,7 +1,8 @@
 """The loops that a broker serves: registered with their bridge, heard through their log, let go when they give up.
 
 A loop is a run whose version is the number of its starts without `--resume`. What its log says is believed about the
-loop itself and nothing else; it decides nothing for anybody.
+loop itself and nothing else; it decides nothing for anybody. What an operator said at its bridge is left as a claim
+(`authority.operator_claims`).
 """
 
 import re
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
+from gitops_bot.authority.operator_claims import leave_claim
 from gitops_bot.broker.captures import leave
 from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.ledger import Entry, EventKind
@@ -35,32 +37,44 @@ class Registered:
 
 
 def register(
-    tx: Tx, *, agent: agents.Agent, loop_id: str, address: str, broker_token: str, resume: bool
+    tx: Tx,
+    *,
+    agent: agents.Agent,
+    loop_id: str,
+    address: str,
+    broker_token: str,
+    resume: bool,
+    shares_user: bool = True,
+    open_bridge: bool = False,
 ) -> Registered | Refused:
     """Register a loop, or register it again after a restart. That `agent` holds a loop token is *not* checked.
 
-    A start without `resume` is a new version: what the earlier start waited for is let go, in this transaction.
+    `shares_user`: nothing keeps the loop's agent from the bridge's tokens. `open_bridge`: it takes no token, and no
+    operator's claim is taken from it. A start without `resume` is a new version: what the earlier start waited for is
+    let go, in this transaction.
     """
     if not LOOP_ID.fullmatch(loop_id) or not ADDRESS.fullmatch(address):
         return refuse(Reason.BAD_PARAMS, "id is [a-z0-9._-]{1,64}, address is host:port.")
-    if not 16 <= len(broker_token) <= 512:
+    if not (16 <= len(broker_token) <= 512 or (open_bridge and not broker_token)):
         return refuse(Reason.BAD_PARAMS, "broker_token has 16 to 512 characters.")
     known = agents.loop(tx, loop_id)
     if known is None:
         run = agents.add_run(tx, agent.id, "loop")
-        agents.add_loop(tx, loop_id, agent.id, run.id, address, broker_token)
+        agents.add_loop(tx, loop_id, agent.id, run.id, address, broker_token, shares_user=shares_user)
     elif known.agent != agent.id:
         return refuse(Reason.NOT_AUTHORISED, "This loop id belongs to another agent.", loop=loop_id)
     else:
         if not resume:
             leave(tx, loop_id, "restarted")
             agents.raise_version(tx, known.run)
-        agents.move_loop(tx, loop_id, address, broker_token, known.log_seq if resume else 0)
+        heard = known.log_seq if resume else 0
+        agents.move_loop(tx, loop_id, address, broker_token, heard, shares_user=shares_user)
         agents.revoke_run_tokens(tx, known.run)
         again = agents.run(tx, known.run)
         assert again is not None
         run = again
     facts: dict[str, Fact] = {"loop": loop_id, "address": address, "version": run.version, "resumed": resume}
+    facts |= {"shares_user": shares_user, "open_bridge": not broker_token}
     ledger.append(tx, Entry(EventKind.LOOP_REGISTERED, tx.now, run=run.id, agent=agent.id, facts=facts))
     due.set_due(tx, DUTY, loop_id, tx.now)
     # What could not be told while it was away is told now.
@@ -120,11 +134,16 @@ class Listener:
                 continue
             seq = number
             shutdown_at = tx.now if line.get("kind") == "shutdown" else None
-            self._line(tx, current, line)
+            self._line(tx, current, number, line)
         agents.log_read(tx, loop.id, seq, shutdown_at)
 
-    def _line(self, tx: Tx, loop: agents.Loop, line: Mapping[str, object]) -> None:
+    def _line(self, tx: Tx, loop: agents.Loop, number: int, line: Mapping[str, object]) -> None:
         match line.get("kind"):
+            case "start" | "recovery" if isinstance(line.get("insecure_bridge"), bool):
+                # A loop that takes no token stays open, whatever it says.
+                agents.open_bridge(tx, loop.id, line["insecure_bridge"] is True or not agents.loop_token(tx, loop.id))
+            case "approval_claimed":
+                leave_claim(tx, agents.loop(tx, loop.id) or loop, number, line)
             case "parked":
                 self._note(tx, loop, EventKind.LOOP_PARKED, line, ("trace_id",))
             case "segment":

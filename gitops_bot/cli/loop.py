@@ -64,6 +64,14 @@ def loop() -> None:
 )
 @click.option("--id", "loop_id", help="The loop's name at the broker; the workspace's name when absent.")
 @click.option("--degraded", is_flag=True, envvar="BROKER_DEGRADED", help="There is no approval surface.")
+@click.option("--run-as", metavar="USER", help="Run the agent as another user (root only; see docs/loop.md).")
+@click.option(
+    "--bubblewrap", is_flag=True, help="Run the agent in bubblewrap: the system, the workspace, nothing else."
+)
+@click.option(
+    "--agent-reads", multiple=True, type=click.Path(path_type=Path, exists=True), help="Show it this as well."
+)
+@click.option("--agent-writes", multiple=True, type=click.Path(path_type=Path, exists=True), help="As well, to write.")
 @click.option("--resume", is_flag=True, help="Go on where the last run in this workspace ended or died.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(agent: tuple[str, ...], direction: str, **given: Any) -> None:
@@ -72,7 +80,8 @@ def run(agent: tuple[str, ...], direction: str, **given: Any) -> None:
     AGENT is a command: its prompt comes on standard input, its working folder is the workspace. The judge runs after
     each turn with LOOP_REGIME (a trace id, or "default") and LOOP_WORKSPACE in its environment; judge and rig live
     outside the workspace, and a change of their files ends the run. The log is WORKSPACE/state/session.jsonl, the
-    bridge's tokens are WORKSPACE/state/*.token, its address WORKSPACE/state/control-address.
+    bridge's tokens are WORKSPACE/state/*.token, its address WORKSPACE/state/control-address. Without --run-as or
+    --bubblewrap the agent runs as you do and can read those tokens, and so approve what it asked for.
 
     When the agent needs a regime that a person must grant, it leaves PROVISIONING_PENDING.json and the loop parks until
     the answer comes; waiting uses neither time nor cost budget.

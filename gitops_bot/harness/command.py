@@ -24,7 +24,11 @@ class Child(Protocol):
 
 
 class CommandHarness:
-    """Runs commands to their end. `tick` answers True when the command is to be ended now."""
+    """Runs commands to their end. `tick` answers True when the command is to be ended now; `wrap` puts before a command
+    what isolates it."""
+
+    def __init__(self, wrap: Callable[[Sequence[str]], Sequence[str]] = list) -> None:
+        self._wrap = wrap
 
     def run(
         self,
@@ -44,7 +48,7 @@ class CommandHarness:
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             given.write(stdin)
             given.seek(0)
-            child = process.start(argv, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err)
+            child = process.start(self._wrap(argv), cwd=cwd, env=env, stdin=given, stdout=out, stderr=err)
             try:
                 returncode = _wait(child, argv[0], timeout, tick)
             finally:

@@ -7,7 +7,7 @@ here: the order of the head, modes and outcomes are `loop/machine`. The clock on
 from typing import Final, assert_never
 
 from gitops_bot.core.errors import Malformed, Unavailable
-from gitops_bot.loop.budget import Budget
+from gitops_bot.loop.budget import MAX_GAP, Budget
 from gitops_bot.loop.control.admissions import Outcome
 from gitops_bot.loop.control.steering import Steering
 from gitops_bot.loop.grammar import (
@@ -56,7 +56,7 @@ from gitops_bot.ports import Clock
 
 LOOK_SECONDS: Final = 0.25
 BUDGET_LINE_SECONDS: Final = 10.0
-PARKED_LINE_SECONDS: Final = 300.0
+PARKED_LINE_SECONDS: Final = 60.0
 
 
 class Driver:
@@ -73,11 +73,13 @@ class Driver:
         body: Body,
         clock: Clock,
         memory: Memory,
+        agent_body: Body | None = None,
     ) -> None:
         self._set, self._state, self._budget = setting, state, budget
         self._log, self._steering, self._body, self._clock = log, steering, body, clock
         self._memory = memory
-        self._snapshots = Snapshots(setting.workspace, setting.state / "snapshots")
+        self._agent_body = agent_body or body
+        self._snapshots = Snapshots(setting.workspace, setting.state / "snapshots", setting.owner)
         self._phase = ""
         self._parked: str | None = None
         self._budget_line = self._parked_line = self._waits_seen = clock.monotonic()
@@ -108,10 +110,7 @@ class Driver:
 
     def _look(self) -> Head:
         now = self._clock.monotonic()
-        for ask in self._state.asks:
-            waited = self._memory.waited.get(ask.trace_id, 0.0)
-            self._memory.waited[ask.trace_id] = waited + max(now - self._waits_seen, 0.0)
-        self._waits_seen = now
+        self._count_waits(now)
         paused, rescope, denial, stop = self._steering.levers()
         if self._budget.max_usd != self._steering.max_usd:
             self._budget = self._budget.limited(self._steering.max_usd)
@@ -120,8 +119,15 @@ class Driver:
         late = () if limit is None else tuple(t for t, waited in self._memory.waited.items() if waited >= limit)
         return Head(paused, rescope, denial, stop, late, self._budget.exceeded())
 
+    def _count_waits(self, now: float) -> None:
+        """Add to how long each ask was waited for; as with the budget, a suspended machine waited for nobody."""
+        gap, self._waits_seen = now - self._waits_seen, now
+        for ask in self._state.asks if 0 <= gap <= MAX_GAP else ():
+            self._memory.waited[ask.trace_id] = self._memory.waited.get(ask.trace_id, 0.0) + gap
+
     def _tick(self) -> bool:
         now = self._clock.monotonic()
+        self._count_waits(now)
         self._budget = self._budget.looked(now)
         self._publish()
         if now - self._budget_line >= BUDGET_LINE_SECONDS:
@@ -249,7 +255,7 @@ class Driver:
         self._log.append("agent_start", iter=iteration)
         failed = None
         try:
-            done = self._body.run(
+            done = self._agent_body.run(
                 self._set.agent,
                 cwd=workspace,
                 env=env,
@@ -355,4 +361,6 @@ class Driver:
 
     def _write_budget(self) -> None:
         self._budget_line = self._clock.monotonic()
-        self._log.append("budget", spent=self._budget.spent, elapsed_secs=round(self._budget.elapsed, 3))
+        waited = {trace_id: round(seconds, 3) for trace_id, seconds in self._memory.waited.items()}
+        known = {"waited": waited} if waited else {}
+        self._log.append("budget", spent=self._budget.spent, elapsed_secs=round(self._budget.elapsed, 3), **known)

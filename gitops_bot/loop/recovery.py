@@ -75,6 +75,7 @@ class Past:
             case "budget":
                 self.spent = _number(record.get("spent")) or self.spent
                 self.elapsed = _number(record.get("elapsed_secs")) or self.elapsed
+                self._waits(record.get("waited"))
             case "approval_wait":
                 self._wait(record)
             case "parked":
@@ -90,6 +91,11 @@ class Past:
             case "recovery":
                 self._close_turn()
                 self.death = Death.IN_BASELINE if self.baseline is None else Death.BETWEEN_ITERATIONS
+
+    def _waits(self, waited: object) -> None:
+        for trace_id, seconds in waited.items() if isinstance(waited, dict) else ():
+            if trace_id in self.asks:
+                self.waited[trace_id] = _number(seconds) or 0.0
 
     def _segment(self, record: Record) -> None:
         self.regime = _text(record, "regime") or self.regime

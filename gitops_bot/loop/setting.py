@@ -31,7 +31,8 @@ class Body(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What one run works with. Times in seconds; None waits for ever."""
+    """What one run works with. Times in seconds; None waits for ever. `owner` is the (user, group) that the agent's
+    files belong to where it runs as another user."""
 
     workspace: Path
     state: Path
@@ -42,6 +43,7 @@ class Setting:
     max_park: float | None = None
     turn_timeout: float | None = None
     judge_timeout: float | None = 3600.0
+    owner: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)

@@ -52,7 +52,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A registered loop: where its bridge is. Its token is read by `loop_token`, in the broker's role only."""
+    """A registered loop: where its bridge is. Its token is read by `loop_token`, in the broker's role only.
+    `shares_user`: nothing keeps its agent from the bridge's tokens; `open_bridge`: everybody on its host steers it."""
 
     id: str
     agent: str
@@ -60,6 +61,8 @@ class Loop:
     address: str
     log_seq: int
     shutdown_at: int | None
+    shares_user: bool = True
+    open_bridge: bool = False
 
 
 _LOOP_COLUMNS: Final = (
@@ -69,6 +72,8 @@ _LOOP_COLUMNS: Final = (
     loops.c.address,
     loops.c.log_seq,
     loops.c.shutdown_at,
+    loops.c.shares_user,
+    loops.c.open_bridge,
 )
 _ADD: Final = insert(agents)
 _GET: Final = select(agents).where(agents.c.id == bindparam("of"))
@@ -122,8 +127,11 @@ _MOVE_LOOP: Final = (
         log_seq=bindparam("seq"),
         registered_at=bindparam("at"),
         shutdown_at=None,
+        shares_user=bindparam("shared"),
+        open_bridge=bindparam("open_"),
     )
 )
+_OPENED: Final = update(loops).where(loops.c.id == bindparam("of")).values(open_bridge=bindparam("open_"))
 _READ_LOG: Final = (
     update(loops).where(loops.c.id == bindparam("of")).values(log_seq=bindparam("seq"), shutdown_at=bindparam("gone"))
 )
@@ -244,8 +252,10 @@ def end_run(tx: Tx, of: str, outcome: str) -> bool:
     return tx.execute(_END_RUN, {"of": of, "at": tx.now, "how": outcome}).rowcount == 1
 
 
-def add_loop(tx: Tx, loop: str, agent: str, of_run: str, address: str, broker_token: str) -> None:
-    """Register a loop with its bridge's address and the token by which the broker steers it."""
+def add_loop(
+    tx: Tx, loop: str, agent: str, of_run: str, address: str, broker_token: str, *, shares_user: bool = True
+) -> None:
+    """Register a loop with its bridge's address and the token by which the broker steers it; '' for an open bridge."""
     row = {
         "id": loop,
         "agent": agent,
@@ -253,18 +263,34 @@ def add_loop(tx: Tx, loop: str, agent: str, of_run: str, address: str, broker_to
         "address": address,
         "broker_token": broker_token,
         "registered_at": tx.now,
+        "shares_user": int(shares_user),
+        "open_bridge": int(not broker_token),
     }
     tx.execute(_ADD_LOOP, row)
 
 
-def move_loop(tx: Tx, loop: str, address: str, broker_token: str, log_seq: int) -> None:
+def move_loop(tx: Tx, loop: str, address: str, broker_token: str, log_seq: int, *, shares_user: bool = True) -> None:
     """Register a loop again, with where its log was read up to."""
     values = {"of": loop, "where": address, "secret": broker_token, "seq": log_seq, "at": tx.now}
-    tx.execute(_MOVE_LOOP, values)
+    tx.execute(_MOVE_LOOP, values | {"shared": int(shares_user), "open_": int(not broker_token)})
+
+
+def open_bridge(tx: Tx, loop: str, is_open: bool) -> None:
+    """Remember whether a loop's bridge serves everybody."""
+    tx.execute(_OPENED, {"of": loop, "open_": int(is_open)})
 
 
 def _loop(row: Any) -> Loop:
-    return Loop(row.id, row.agent, row.run, row.address, row.log_seq, row.shutdown_at)
+    return Loop(
+        row.id,
+        row.agent,
+        row.run,
+        row.address,
+        row.log_seq,
+        row.shutdown_at,
+        bool(row.shares_user),
+        bool(row.open_bridge),
+    )
 
 
 def loop(tx: Tx, of: str) -> Loop | None:

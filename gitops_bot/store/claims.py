@@ -37,6 +37,11 @@ _RECENT_REPLIES: Final = select(func.count()).where(
     claims.c.settled_at > bindparam("since"),
     claims.c.facts.like(bindparam("pattern"), escape="/"),
 )
+_SEEN: Final = select(func.count()).where(
+    claims.c.channel == bindparam("via"),
+    claims.c.seen_at > bindparam("since"),
+    claims.c.facts.like(bindparam("pattern"), escape="/"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,12 @@ def get(tx: Tx, claim: str, *, lock: bool = False) -> Claim | None:
     return None if row is None else _claim(row)
 
 
+def by_source(tx: Tx, channel: Channel, source: str) -> Claim | None:
+    """Find the claim that was left for something."""
+    row = tx.execute(_BY_SOURCE, {"via": channel.value, "from_": source}).one_or_none()
+    return None if row is None else _claim(row)
+
+
 def settle(
     tx: Tx,
     claim: Claim,
@@ -113,7 +124,16 @@ def settle(
 
 def replies_since(tx: Tx, channel: Channel, since: int, mark: str) -> int:
     """Count claims settled since a time whose facts hold a mark (the name of a budget)."""
-    escaped = mark.replace("/", "//").replace("%", "/%").replace("_", "/_")
-    values = {"via": channel.value, "since": since, "pattern": f"%{escaped}%"}
-    found: int = tx.execute(_RECENT_REPLIES, values).scalar_one()
+    found: int = tx.execute(_RECENT_REPLIES, _marked(channel, since, mark)).scalar_one()
     return found
+
+
+def seen_since(tx: Tx, channel: Channel, since: int, mark: str) -> int:
+    """Count claims left since a time, settled or not, whose facts hold a mark."""
+    found: int = tx.execute(_SEEN, _marked(channel, since, mark)).scalar_one()
+    return found
+
+
+def _marked(channel: Channel, since: int, mark: str) -> dict[str, Any]:
+    escaped = mark.replace("/", "//").replace("%", "/%").replace("_", "/_")
+    return {"via": channel.value, "since": since, "pattern": f"%{escaped}%"}

@@ -75,9 +75,9 @@ def _answering() -> dict[str, Right]:
         # The token by which the broker steers a loop is written by the workspace and read by the broker alone.
         "loops": _right(
             "loops",
-            "id agent run address log_seq registered_at shutdown_at",
+            "id agent run address log_seq registered_at shutdown_at shares_user open_bridge",
             insert=True,
-            update="run address broker_token log_seq registered_at shutdown_at",
+            update="run address broker_token log_seq registered_at shutdown_at shares_user open_bridge",
         ),
         "asks": _right("asks", insert=True, update=f"{_ASK_END} assignee snoozed_until due_at"),
         "ask_options": _right("ask_options", insert=True),
@@ -106,7 +106,11 @@ def _broker() -> dict[str, Right]:
         **_answering(),
         "meta": _right("meta", insert=True, update="value"),
         "identities": _right("identities", insert=True, update="revoked_at revocation source principal"),
-        "loops": _right("loops", insert=True, update="run address broker_token log_seq registered_at shutdown_at"),
+        "loops": _right(
+            "loops",
+            insert=True,
+            update="run address broker_token log_seq registered_at shutdown_at shares_user open_bridge",
+        ),
         "policy_bundles": _right("policy_bundles", insert=True),
         "policy_in_force": _right("policy_in_force", insert=True, update="digest ask adopted_at"),
         "signed_votes": _right("signed_votes", insert=True),

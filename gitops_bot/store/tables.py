@@ -179,6 +179,8 @@ loops = Table(
     Column("log_seq", BigInteger, nullable=False, server_default=text("0")),
     time_column("registered_at"),
     time_column("shutdown_at", null=True),
+    count_column("shares_user", 1),
+    count_column("open_bridge"),
 )
 
 asks = Table(

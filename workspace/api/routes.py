@@ -149,8 +149,8 @@ def cancel_capture(capture_id: str) -> Response:
 @api.post("/loops")
 def register_loop() -> tuple[Response, int]:
     """Register a loop; the token of its run travels once, here."""
-    token = _token()
-    registered = registering.register_loop(_services(), token, parse_loop(_body()))
+    token, services = _token(), _services()
+    registered = registering.register_loop(services, token, parse_loop(_body()))
     run = registered.run
     document = {"run": run.id, "run_version": run.version, "agent_token": registered.agent_token}
-    return jsonify(document), 201
+    return jsonify({**document, "claims": registering.claims_refused(services)}), 201

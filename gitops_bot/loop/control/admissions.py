@@ -16,7 +16,7 @@ from typing import Final
 from gitops_bot.bridge.grammar import Kind
 from gitops_bot.core.errors import Unavailable
 
-_ARGUMENTS: Final = ("regime", "reason", "trace_id", "text", "usd")
+_ARGUMENTS: Final = ("regime", "reason", "trace_id", "ask", "text", "usd")
 
 
 class Outcome(StrEnum):

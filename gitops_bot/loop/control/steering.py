@@ -17,6 +17,9 @@ from gitops_bot.loop.control.admissions import Admission, AdmissionLedger, Outco
 from gitops_bot.loop.vocabulary import Denial, Ending, OpenAsk, Rescope
 
 NO_PENDING: Final = "no pending approval"
+GATED: Final = "gated: only signed commits answer this verb, and no grant was minted"
+NO_OPERATOR: Final = "no operator named"
+OPEN_BRIDGE: Final = "not permitted: the bridge is open, so its broker takes no claim"
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Steering:
         self.max_usd = max_usd
         self.progress = Progress()
         self.broker_attached = False
+        self.claims_refused: str | None = None
 
     # ---- the bridge's side
 
@@ -77,6 +81,11 @@ class Steering:
             if not self.broker_attached:
                 self._on_broker()
             self.broker_attached = True
+
+    def refuse_claims(self, why: str) -> None:
+        """Answer every `approve` and `deny` that would be a claim with this error; nothing of it is recorded."""
+        with self._changed:
+            self.claims_refused = why
 
     def handle(self, change: Change, level: Level, *, authenticated: bool) -> dict[str, object]:
         """Admit a command and let it have its effect; give the reply. `authenticated` is False on an open bridge."""
@@ -101,9 +110,12 @@ class Steering:
     def _admit(self, change: Change, *, by_broker: bool) -> dict[str, object]:
         if change.key and (known := self._ledger.find(change.key)):
             return _again(change, known)
+        claim = change.kind in (Kind.APPROVE, Kind.DENY) and self.broker_attached and not by_broker
+        if claim and self.claims_refused is not None:
+            return rejected(self.claims_refused, cmd=change.kind.cmd, key=change.key)
         if change.kind is Kind.APPROVE:
-            return self._approve(change, claim=self.broker_attached and not by_broker)
-        if change.kind is Kind.DENY and self.broker_attached and not by_broker:
+            return self._approve(change, claim=claim)
+        if claim:
             return self._claim(change, change.key or _fresh("deny"))
         key = change.key or _fresh(change.kind.cmd)
         admission = self._ledger.admit(change.kind, change.arguments, key)
@@ -209,7 +221,8 @@ class Steering:
         trace_id = claim.text("trace_id") or ""
         self._claims.setdefault(trace_id, []).append(claim)
         said: dict[str, object] = {"trace_id": trace_id, "decision": claim.kind.value, "key": claim.key}
-        self._log("approval_claimed", said | {"reason": claim.text("reason") or ""})
+        shown = {"ask": claim.text("ask")} if claim.text("ask") else {}
+        self._log("approval_claimed", said | {"reason": claim.text("reason") or ""} | shown)
 
     # ---- the driver's side
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitops_bot.bootstrap.loop import Registration, register_over_http
+from gitops_bot.bootstrap.joining import Registration, register_over_http
 from gitops_bot.core.errors import Unavailable
 
 Asked = list[tuple[str, str | None, dict[str, Any]]]
@@ -67,6 +67,7 @@ def test_the_broker_gets_address_and_token_and_the_agent_only_its_own(loop: Any,
         "address": (loop.state / "control-address").read_text().strip(),
         "broker_token": loop.token("broker"),
         "resume": False,
+        "shares_user": True,
     }
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert (seen["GITOPS_BOT_URL"], seen["GITOPS_BOT_TOKEN"]) == (url, "agent-secret")

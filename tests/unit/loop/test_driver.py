@@ -14,6 +14,7 @@ from gitops_bot.loop.control.admissions import AdmissionLedger
 from gitops_bot.loop.control.steering import Steering
 from gitops_bot.loop.driver import Driver
 from gitops_bot.loop.measuring import Tool, stamp
+from gitops_bot.loop.recovery import read_past
 from gitops_bot.loop.session import SessionLog, read_session
 from gitops_bot.loop.setting import Memory, Setting
 from gitops_bot.loop.vocabulary import Direction, State
@@ -141,17 +142,48 @@ def test_active_time_does_end_a_run(tmp_path: Path) -> None:
 
 def test_max_park_counts_the_wait_and_escalates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(tmp_path, [ASKS], max_park=90.0)
-    scene.while_parked(monkeypatch, *[lambda: scene.pass_time(30)] * 3)
+    scene.while_parked(monkeypatch, *[lambda: scene.pass_time(4.5)] * 20)
     assert scene.driver.run() == 2
     assert scene.records("approval_resolved")[0]["outcome"] == "timeout"
 
 
 def test_max_park_not_reached_parks_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(tmp_path, [ASKS], max_park=90.0)
-    scene.while_parked(monkeypatch, lambda: scene.pass_time(80), lambda: scene.send(Kind.STOP))
+    scene.while_parked(monkeypatch, *[lambda: scene.pass_time(4.0)] * 20, lambda: scene.send(Kind.STOP))
     assert scene.driver.run() == 1
     assert scene.records("approval_resolved") == []
     assert scene.records("shutdown")[-1]["outcome"] == "stopped"
+
+
+def test_lifecycle_23_a_machine_that_slept_for_an_hour_waited_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, [ASKS], max_park=90.0)
+    scene.while_parked(monkeypatch, lambda: scene.pass_time(3600), lambda: scene.send(Kind.STOP))
+    scene.driver.run()
+    assert scene.records("approval_resolved") == []
+
+
+CONTINUES = writes(PROVISIONING_PENDING__json=MARKER.replace("block", "continue"))
+
+
+def test_max_park_bounds_a_wait_in_continue_and_turns_count(tmp_path: Path) -> None:
+    """The wait is counted while turns run, not only between them. Its twin without a limit waits on."""
+    scene = Scene(tmp_path / "a", [CONTINUES], iterations=20, max_park=10.0)
+    scene.driver.run()
+    assert [record["outcome"] for record in scene.records("approval_resolved")] == ["timeout"]
+    assert scene.records("row")[-1]["row"]["iter"] == 20
+    endless = Scene(tmp_path / "b", [CONTINUES], iterations=20)
+    endless.driver.run()
+    assert endless.records("approval_resolved") == []
+
+
+def test_how_long_a_continue_ask_was_waited_for_is_in_the_log_for_a_resume(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, [CONTINUES], iterations=3)
+    scene.driver.run()
+    records = read_session(scene.state / "session.jsonl")
+    # from the ask on: the turns and judgements of two more iterations, 3 s each
+    assert read_past(records).waited == {WANTED: pytest.approx(12.0)}
 
 
 def test_a_steer_while_parked_is_in_the_next_prompt_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gitops_bot.bridge.grammar import Change, Kind, Level
 from gitops_bot.loop.control.admissions import AdmissionLedger, Outcome
-from gitops_bot.loop.control.steering import Steering
+from gitops_bot.loop.control.steering import NO_OPERATOR, Steering
 from gitops_bot.loop.grammar import Mode
 from gitops_bot.loop.vocabulary import Denial, Ending, OpenAsk, Rescope
 
@@ -186,3 +186,31 @@ def test_the_ledger_s_lines_have_the_page_s_members(tmp_path: Path) -> None:
         {"v": 1, "kind": "admitted", "key": "k", "seq": 1, "ts": 7, "input": "rescope", "regime": "R"},
         {"v": 1, "kind": "settled", "key": "k", "outcome": "rejected", "ts": 7, "note": "why"},
     ]
+
+
+@pytest.mark.parametrize("kind", [Kind.APPROVE, Kind.DENY])
+def test_a_claim_that_nobody_could_settle_is_refused_and_leaves_nothing(tmp_path: Path, kind: Kind) -> None:
+    run = Run(tmp_path, attached=True)
+    run.steering.open(ASK)
+    run.steering.refuse_claims(NO_OPERATOR)
+    reply = run.take(kind, "c", Level.OPERATOR)
+    assert reply == {"ok": False, "cmd": kind.value, "error": "no operator named", "key": "c"}
+    assert (run.said, run.outcomes()) == ([], {})
+    assert run.take(Kind.DENY, "d", reason="no")["ok"] is True, "the broker's own deny is no claim"
+
+
+def test_the_ask_that_was_on_screen_travels_with_its_claim(tmp_path: Path) -> None:
+    run = Run(tmp_path, attached=True)
+    run.steering.open(ASK)
+    assert run.take(Kind.APPROVE, "c", Level.OPERATOR, trace_id="R", ask="01ask")["claimed"] is True
+    line = {
+        "kind": "approval_claimed",
+        "trace_id": "R",
+        "decision": "approve",
+        "key": "c",
+        "reason": "",
+        "ask": "01ask",
+    }
+    assert run.said == [line]
+    assert run.take(Kind.APPROVE, "c", Level.OPERATOR, trace_id="R", ask="01ask")["dup"] is True
+    assert run.take(Kind.APPROVE, "c", Level.OPERATOR, trace_id="R", ask="02ask")["ok"] is False
