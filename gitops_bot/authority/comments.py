@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from gitops_bot.authority import voters
 from gitops_bot.authority.duties import FINISHED, Finished
 from gitops_bot.authority.feedback import HOUR, Case, marks, react, say, show, within_budgets
-from gitops_bot.authority.rules import Rules, params_of, rule_of
+from gitops_bot.authority.rules import Rules, params_of
 from gitops_bot.authority.settling import Counted, Revoked, Settled, Voice, answer
 from gitops_bot.core.asks import APPROVE, DENY, MAX_TEXT, Ask, AskState, late
 from gitops_bot.core.captures import TraceId
 from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.ledger import Entry, EventKind
-from gitops_bot.core.principals import Identity, IdentityKind
-from gitops_bot.core.readings import Comment, Permission, PullRequest, Reaction
+from gitops_bot.core.readings import Comment, PullRequest, Reaction
 from gitops_bot.core.texts import storable
 from gitops_bot.core.verdicts import Answer, Channel, ClaimState, Decision
 from gitops_bot.forge import replies
 from gitops_bot.forge.grammar import Judgement, Outcome, judge, parse
-from gitops_bot.policy.lookup import Allowed, NeedsPermission, may_vote, principal_of
+from gitops_bot.policy.lookup import Allowed, NeedsPermission
 from gitops_bot.ports import Forge
 from gitops_bot.store import asks, captures, claims, due, ledger
 from gitops_bot.store.captures import PullRequestRow
@@ -39,21 +39,33 @@ Moved = Callable[[Tx, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What intake works with: repositories by numeric id, the forge, the rules, ages in ms, what to do on a move."""
+    """What intake works with: repositories by numeric id, the forge, the rules, ages in ms, what to do on a move.
+
+    `bot` None: the forge is asked for its own id when a comment needs it.
+    """
 
     database: Database
     forge: Forge
     rules: Rules
     repositories: Mapping[int, str]
-    bot: int
+    bot: int | None
     moved: Moved
     max_comment_age: int = 7 * 24 * HOUR
 
 
-def leave_hint(tx: Tx, repository_id: int, comment_id: int, pull_request: int) -> bool:
-    """Leave a claim for a comment that may be a command; the first hint wins, others change nothing."""
+def leave_hint(
+    tx: Tx, repository_id: int, comment_id: int, pull_request: int, *, updated_at: int | None = None
+) -> bool:
+    """Leave a claim for a comment that may be a command; the first hint wins, others change nothing. `updated_at` (ms
+    by the forge's clock), where the channel knows it, is what later edits are told by (`authority.edits`)."""
     source = f"{repository_id}:{comment_id}"
-    facts = {"repository_id": repository_id, "comment_id": comment_id, "pull_request": pull_request}
+    facts: dict[str, Fact] = {
+        "repository_id": repository_id,
+        "comment_id": comment_id,
+        "pull_request": pull_request,
+    }
+    if updated_at is not None:
+        facts["updated_at"] = updated_at
     claim, is_new = claims.add(tx, Channel.FORGE, source, facts)
     if is_new:
         due.set_due(tx, DUTY, claim.id, tx.now)
@@ -82,7 +94,7 @@ def _take(intake: Intake, claim: Claim) -> None:
         return _ignore(intake, claim, "unknown repository")
     # Step 2: the comment, read fresh; from here on only this reading counts.
     comment = intake.forge.comment(repository, claim.facts["comment_id"])
-    if comment is None:
+    if comment is None or comment.repository_id != claim.facts["repository_id"]:
         return _ignore(intake, claim, "the comment is gone")
     with intake.database.read() as tx:
         row = captures.pull_request(tx, claim.facts["repository_id"], comment.pull_request)
@@ -91,7 +103,7 @@ def _take(intake: Intake, claim: Claim) -> None:
         return _ignore(intake, claim, "no ask of ours")
     case = Case(claim, repository, row, ask, comment)
     # Step 3: a user's own comment.
-    author = _author(case, intake.bot)
+    author = _author(case, intake.forge.self_id() if intake.bot is None else intake.bot)
     if author is not None:
         return _refuse(intake, case, author)
     # Step 4: it parses, and names the trace id of this pull request's ask.
@@ -139,16 +151,20 @@ def _decide(intake: Intake, case: Case, judgement: Judgement) -> None:
     # Step 6: the pull request, read fresh. Only while the ask is open: a deny that comes later takes away, whatever
     # became of the pull request.
     if case.ask.state is AskState.OPEN:
-        pull = intake.forge.pull_request(case.repository, case.row.number)
-        gone = standing(pull, case.row)
+        gone = standing(comment.pull or intake.forge.pull_request(case.repository, case.row.number), case.row)
         if gone is not None:
             return _move(intake, case, gone)
-    # Step 7: who, by numeric id, with the permission that the policy asks for.
-    permission = _permission(intake, case, judgement)
-    if isinstance(permission, Refused):
-        return _refuse(intake, case, permission)
+    # Step 7: who, by numeric id, with the permission and the team that the policy asks for.
+    decision = Decision.APPROVE if judgement.outcome is Outcome.APPROVE else Decision.DENY
+    allowed = voters.under_policy(intake.rules, case.ask, comment.author_id, decision)
+    if isinstance(allowed, Refused):
+        return _refuse(intake, case, allowed)
+    _claimed(intake, case)
+    held = _read(intake, case, decision)
+    if isinstance(held, Refused):
+        return _refuse(intake, case, held)
     # Step 8: bound by reference to this ask and head (I4), counted, settled.
-    _settle(intake, case, judgement, permission)
+    _settle(intake, case, judgement, held)
     return None
 
 
@@ -173,53 +189,26 @@ def standing(pull: PullRequest | None, row: PullRequestRow) -> Refused | None:
     return None
 
 
-def _permission(intake: Intake, case: Case, judgement: Judgement) -> Permission | Refused | None:
-    """Find what the author may do: the policy first, and the forge only when the policy asks for a permission."""
-    decision = Decision.APPROVE if judgement.outcome is Outcome.APPROVE else Decision.DENY
-    allowed = _ask_policy(intake, case, decision, None)
-    if isinstance(allowed, Refused):
-        return allowed
-    if isinstance(allowed, Allowed):
-        return None
-    if allowed.team is not None:
-        raise Unavailable("team membership cannot be read yet")
+def _read(intake: Intake, case: Case, decision: Decision) -> voters.Held | Refused:
     comment = case.comment
-    return intake.forge.permission(case.repository, comment.author_login, comment.author_id)
-
-
-def _ask_policy(
-    intake: Intake, case: Case, decision: Decision, permission: Permission | None
-) -> Allowed | NeedsPermission | Refused:
-    rule = rule_of(intake.rules, case.ask)
-    if isinstance(rule, Refused):
-        return rule
-    account = case.comment.author_id
-    return may_vote(
-        intake.rules.policy,
-        rule,
-        principal_of(intake.rules.policy, Identity(IdentityKind.GITHUB, str(account))),
-        Channel.FORGE,
-        decision=decision,
-        requester=case.ask.requester,
-        agent_owner=case.ask.owner,
-        candidates=case.ask.candidates,
-        account=account,
-        github_permission=permission,
+    return voters.read(
+        intake.forge, intake.rules, case.repository, case.ask, comment.author_id, comment.author_login, decision
     )
 
 
-def _settle(intake: Intake, case: Case, judgement: Judgement, permission: Permission | None) -> None:
+def _settle(intake: Intake, case: Case, judgement: Judgement, held: voters.Held) -> None:
     comment, claim = case.comment, case.claim
     parsed = parse(comment.body)
     # The evidence has the whole comment; the reason is what is shown.
     reason = getattr(parsed, "reason", "")[:MAX_TEXT] or None
     approve = judgement.outcome is Outcome.APPROVE
     voice = Voice(
-        principal=principal_of(intake.rules.policy, Identity(IdentityKind.GITHUB, str(comment.author_id))),
+        principal=voters.principal(intake.rules, comment.author_id),
         channel=Channel.FORGE,
         evidence=comment.raw,
         account=comment.author_id,
-        permission=permission,
+        permission=held.permission,
+        in_team=held.in_team,
         claim=claim.id,
     )
     given = Answer(APPROVE if approve else DENY, reason, case.ask.binding)
@@ -240,6 +229,12 @@ def _settle(intake: Intake, case: Case, judgement: Judgement, permission: Permis
                 react(tx, case, Reaction.CONFUSED)
             case _:
                 assert_never(result)
+
+
+def _claimed(intake: Intake, case: Case) -> None:
+    """Let the author see that the comment is being looked at, before the forge is asked about them."""
+    with intake.database.write() as tx:
+        react(tx, case, Reaction.EYES)
 
 
 # Step 9: what the author and the readers get back (`authority.feedback`), all through the outbox.
@@ -293,10 +288,10 @@ def _is_heard(intake: Intake, case: Case) -> bool:
     with intake.database.read() as tx:
         if not within_budgets(tx, case):
             return False
-    allowed = _ask_policy(intake, case, Decision.DENY, None)
-    if isinstance(allowed, NeedsPermission) and allowed.team is None:
-        held = intake.forge.permission(case.repository, case.comment.author_login, case.comment.author_id)
-        allowed = _ask_policy(intake, case, Decision.DENY, held)
+    held = _read(intake, case, Decision.DENY)
+    if isinstance(held, Refused):
+        return False
+    allowed = voters.under_policy(intake.rules, case.ask, case.comment.author_id, Decision.DENY, held)
     return isinstance(allowed, Allowed)
 
 

@@ -40,6 +40,9 @@ Delivery = Delivered | Impossible
 Deliverer = Callable[[StoredEffect], Delivery]
 """Acts on the outside; raises `Unavailable` to be called again. Must be safe to call twice for one effect."""
 
+Admission = Callable[[Tx, StoredEffect], int]
+"""Says how many ms an effect has to wait before it may be attempted (0: now), and counts it in when it may."""
+
 Landing = Callable[[Tx, StoredEffect, Mapping[str, Any]], None]
 """Writes down what a delivery gave, in the transaction that ends the effect."""
 
@@ -53,6 +56,8 @@ class Route:
     at_most_once: bool = False
     most_attempts: int | None = MOST_ATTEMPTS
     """None: tried for ever (a wake that must arrive)."""
+    admit: Admission | None = None
+    """Looked at before an attempt is written down; to wait is no failed attempt."""
 
 
 class Outbox:
@@ -76,6 +81,9 @@ class Outbox:
                 if effect.attempted_before and route.at_most_once:
                     self._fail(tx, effect, EffectState.UNKNOWN, "the process ended during the attempt")
                     continue
+                wait = 0 if route.admit is None else route.admit(tx, effect)
+                if wait > 0:
+                    return Again(wait)
                 outbox.attempt(tx, effect)
             waited = self._deliver(effect, route)
             if waited is not None:
@@ -103,6 +111,10 @@ class Outbox:
     def _later(self, effect: StoredEffect, route: Route, error: Unavailable) -> Again | None:
         attempts = effect.attempts + 1
         with self._database.write() as tx:
+            if error.retry_after is not None and not route.at_most_once:
+                # It was turned away by a limit. That is no failure of the effect, however often it happens.
+                outbox.postpone(tx, effect, str(error))
+                return Again(max(1_000, int(error.retry_after * 1000)))
             outbox.note(tx, effect, str(error))
             if route.at_most_once:
                 self._fail(tx, effect, EffectState.UNKNOWN, str(error))
@@ -111,7 +123,7 @@ class Outbox:
                 self._fail(tx, effect, EffectState.FAILED, str(error))
                 return None
         wait = due.back_off(attempts, first_ms=500, most_ms=300_000)
-        return Again(max(wait, int((error.retry_after or 0) * 1000)))
+        return Again(wait)
 
     def _fail(self, tx: Tx, effect: StoredEffect, state: EffectState, why: str) -> None:
         if not outbox.end(tx, effect, state, {}, why[:500]):

@@ -13,13 +13,13 @@ from gitops_bot.authority.comments import standing
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
 from gitops_bot.authority.rules import Rules
 from gitops_bot.broker import captures as moves
-from gitops_bot.broker.captures import Place, apply, draft, head_moved, on_forge, record, tell
+from gitops_bot.broker.captures import Place, apply, follow, head_moved, record, tell
 from gitops_bot.broker.machine import Event
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState, TraceId
 from gitops_bot.core.errors import Reason
 from gitops_bot.ports import CaptureFailed, Capturer, CaptureResult, Forge
-from gitops_bot.store import asks, captures, votes
+from gitops_bot.store import asks, captures, outbox, votes
 from gitops_bot.store.captures import Capture
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database
@@ -120,22 +120,21 @@ class Advance:
         with self._database.write() as tx:
             if ask.superseded_by is None:
                 return FINISHED
-            blank = {"pull_request": None, "url": None, "head": None, "base": None, "status_comment": None}
-            captures.change(tx, capture, ask=ask.superseded_by, successor=capture.successor + 1, **blank)
-            changed = captures.get(tx, capture.id)
-            if changed is not None and on_forge(self._rules, self._place, changed):
-                draft(tx, changed)
+            if captures.change(tx, capture, ask=ask.superseded_by, successor=capture.successor + 1, **moves.BLANK):
+                changed = captures.get(tx, capture.id)
+                assert changed is not None
+                follow(tx, self._rules, self._place, capture, changed)
         return GO_ON
 
     def _moved(self, capture: Capture) -> bool:
         """Read the pull request again; when it is not as the bot made it, re-ask or stop. True: nothing goes on."""
-        if self._forge is None or capture.pull_request is None:
+        if self._forge is None or capture.pull_request is None or capture.ask is None:
             return False
-        repository = self._forge.repository(capture.repository)
         with self._database.read() as tx:
-            row = captures.pull_request(tx, repository.id, capture.pull_request)
-        if row is None:
-            return False
+            row = captures.pull_request_of(tx, capture.id, capture.ask)
+            recorded = outbox.get(tx, f"record:{capture.id}") is not None
+        if row is None or recorded:
+            return False  # the record moves the head itself, after all who waited were told
         gone = standing(self._forge.pull_request(capture.repository, capture.pull_request), row)
         if gone is None:
             return False

@@ -248,12 +248,33 @@ def _command(tx: Tx, before: Capture, after: Capture, command: Command, reason: 
         case Command.SHOW:
             show(tx, after)
         case Command.CLOSE:
-            if before.pull_request is not None:
-                payload = {"capture": after.id, "number": before.pull_request}
-                key = f"close:{after.id}:{before.pull_request}"
-                outbox.enqueue(tx, outbox.Effect(key, lane(after.id), "forge.close", payload))
+            _close(tx, before)
         case Command.RECORD:
             record(tx, after)
+
+
+def _close(tx: Tx, capture: Capture) -> None:
+    if capture.pull_request is not None:
+        payload = {"capture": capture.id, "number": capture.pull_request}
+        key = f"close:{capture.id}:{capture.pull_request}"
+        outbox.enqueue(tx, outbox.Effect(key, lane(capture.id), "forge.close", payload))
+
+
+def follow(tx: Tx, rules: Rules, place: Place, before: Capture, after: Capture) -> None:
+    """Put the way from one pull request to its successor into the outbox: the successor is opened first, then the old
+    one points to it and is closed. `before` has the old ask and pull request, `after` the new ask and none."""
+    if on_forge(rules, place, after):
+        draft(tx, after)
+    if before.pull_request is not None:
+        number = before.pull_request
+        payload = {"capture": after.id, "ask": before.ask, "number": number, "comment": before.status_comment}
+        effect = outbox.Effect(f"supersede:{after.id}:{number}", lane(after.id), "forge.supersede", payload)
+        outbox.enqueue(tx, effect)
+        _close(tx, before)
+
+
+BLANK: Final = {"pull_request": None, "url": None, "head": None, "base": None, "branch": None, "status_comment": None}
+"""What a capture knows of its pull request before that is opened."""
 
 
 def record(tx: Tx, capture: Capture) -> None:
@@ -362,16 +383,11 @@ def head_moved(tx: Tx, rules: Rules, place: Place, capture_id: str) -> None:
         moved_heads=capture.moved_heads + 1,
         successor=capture.successor + 1,
         attempt=capture.attempt + 1,
-        pull_request=None,
-        url=None,
-        head=None,
-        base=None,
-        branch=None,
-        status_comment=None,
         artefact=None,
         digest=None,
         knobs=None,
         ready_at=None,
+        **BLANK,
     )
-    if returned is not None and on_forge(rules, place, returned):
-        draft(tx, returned)
+    if returned is not None:
+        follow(tx, rules, place, capture, returned)

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitops_bot.authority.outbox import Delivered, Delivery, Impossible, Route
+from gitops_bot.authority.outbox import Delivered, Deliverer, Delivery, Impossible, Route
 from gitops_bot.authority.rules import Rules, rule_of
 from gitops_bot.authority.settling import quorum_of
 from gitops_bot.broker import captures as moves
+from gitops_bot.broker import pulls, sightings
+from gitops_bot.broker.pacing import admit
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState, slug
-from gitops_bot.core.errors import Refused
+from gitops_bot.core.errors import Refused, Unavailable
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.readings import Reaction
 from gitops_bot.forge import drafts, replies
@@ -25,7 +27,25 @@ from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.outbox import StoredEffect
 from gitops_bot.store.states import SeatState
 
+_FOREIGN_BRANCHES: Final = 5
+"""So many branches of somebody else's are stepped over before an opening waits for a person to clear the way."""
+
 _GONE: Final = Impossible("the rows moved on before it left")
+
+
+def final(deliver: Deliverer) -> Deliverer:
+    """Take what the forge refuses for good (a locked thread, a deleted branch) as the end of an effect: what waits
+    behind it in its lane goes on, and nothing that it told of is undone."""
+
+    def delivered(effect: StoredEffect) -> Delivery:
+        try:
+            return deliver(effect)
+        except Unavailable as error:
+            if error.refused:
+                return Impossible(str(error)[:300])
+            raise
+
+    return delivered
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +60,13 @@ class OnForge:
     def routes(self) -> dict[str, Route]:
         """Give the routes of every effect of the forge."""
         return {
-            "forge.open_draft": Route(self.open_draft, self.opened, most_attempts=None),
-            "forge.status": Route(self.status, self.shown),
-            "forge.react": Route(self.react),
-            "forge.reply": Route(self.reply),
-            "forge.close": Route(self.close, self.closed),
-            "forge.record": Route(self.record, self.recorded),
+            "forge.open_draft": Route(self.open_draft, self.opened, most_attempts=None, admit=admit),
+            "forge.status": Route(final(self.status), self.shown, admit=admit),
+            "forge.react": Route(final(self.react), admit=admit),
+            "forge.reply": Route(final(self.reply), admit=admit),
+            "forge.supersede": Route(final(self.supersede), admit=admit),
+            "forge.close": Route(final(self.close), self.closed, admit=admit),
+            "forge.record": Route(final(self.record), self.recorded, admit=admit),
         }
 
     def _rows(self, effect: StoredEffect) -> tuple[Capture, Ask] | None:
@@ -62,21 +83,18 @@ class OnForge:
         capture, ask = rows
         with self.database.read() as tx:
             turn = captures.turns(tx, capture.repository, f"capture/{slug(capture.trace_id)}") + 1
-        rule = rule_of(self.rules, ask)
-        proposal = drafts.Proposal(
-            ask=ask.id,
-            regime=capture.regime,
-            why=capture.why,
-            requester=capture.requester,
-            cost=self.cost,
-            may_vote=self._voters(ask),
-            needed=1 if isinstance(rule, Refused) else rule.approve,
-            expires_at=ask.expires_at,
-        )
-        draft = drafts.draft(proposal, turn)
+        proposal = self._proposal(capture, ask)
         repository = self.forge.repository(capture.repository)
-        head = self.forge.publish_branch(capture.repository, draft.branch, draft.files, draft.message)
-        pull = self.forge.open_draft(capture.repository, draft.branch, draft.title, draft.body)
+        for number in range(turn, turn + _FOREIGN_BRANCHES):
+            draft = drafts.draft(proposal, number)
+            try:
+                head = self.forge.publish_branch(capture.repository, draft.branch, draft.files, draft.message)
+            except Unavailable as error:
+                if not error.refused or number + 1 == turn + _FOREIGN_BRANCHES:
+                    raise
+                continue  # a branch of that name is there, and not ours
+            pull = self.forge.open_draft(capture.repository, draft.branch, draft.title, draft.body)
+            break
         return Delivered(
             {
                 "repository_id": repository.id,
@@ -86,6 +104,19 @@ class OnForge:
                 "head": head,
                 "base": pull.base_ref,
             }
+        )
+
+    def _proposal(self, capture: Capture, ask: Ask) -> drafts.Proposal:
+        rule = rule_of(self.rules, ask)
+        return drafts.Proposal(
+            ask=ask.id,
+            regime=capture.regime,
+            why=capture.why,
+            requester=capture.requester,
+            cost=self.cost,
+            may_vote=self._voters(ask),
+            needed=1 if isinstance(rule, Refused) else rule.approve,
+            expires_at=ask.expires_at,
         )
 
     def _voters(self, ask: Ask) -> tuple[str, ...]:
@@ -109,6 +140,7 @@ class OnForge:
             closed=False,
         )
         captures.add_pull_request(tx, row)
+        pulls.look_again(tx, row.repository)
         facts = {"number": row.number, "url": result["url"], "head": row.head}
         entry = Entry(EventKind.PULL_REQUEST_OPENED, tx.now, ask=row.ask, capture=capture.id, facts=facts)
         ledger.append(tx, entry)
@@ -137,14 +169,36 @@ class OnForge:
             return _GONE
         capture, ask = rows
         text = replies.status(self._card(capture, ask))
-        comment = capture.status_comment
-        if comment is None and effect.attempted_before:
-            comment = self.forge.find_comment(capture.repository, number, replies.ask_marker(ask.id))
-        if comment is None:
-            comment = self.forge.create_comment(capture.repository, number, text)
-        else:
-            self.forge.edit_comment(capture.repository, comment, text)
-        return Delivered({"comment": comment})
+        return Delivered({"comment": self._write(capture, number, ask, capture.status_comment, text)})
+
+    def _write(self, capture: Capture, number: int, ask: Ask, known: int | None, text: str) -> int:
+        """Bring a status comment up to date: by its stored id, else by its marker and author, else as a new one."""
+        if known is not None:
+            try:
+                self.forge.edit_comment(capture.repository, known, text)
+                return known
+            except Unavailable as error:
+                if not error.refused:
+                    raise
+        found = self.forge.find_comment(capture.repository, number, replies.ask_marker(ask.id))
+        if found is None or found == known:
+            return self.forge.create_comment(capture.repository, number, text)
+        self.forge.edit_comment(capture.repository, found, text)
+        return found
+
+    def supersede(self, effect: StoredEffect) -> Delivery:
+        """Let the status of a pull request that was replaced point to its successor, which was opened before."""
+        said = effect.payload
+        with self.database.read() as tx:
+            capture, ask = captures.get(tx, said["capture"]), asks.get(tx, said["ask"])
+            follower = (
+                None if capture is None or not capture.ask else captures.pull_request_of(tx, capture.id, capture.ask)
+            )
+        if capture is None or ask is None:
+            return _GONE
+        number = None if follower is None else follower.number
+        card = replies.Card(ask.id, capture.trace_id, AskState.SUPERSEDED, CaptureState.REQUESTED, 0, successor=number)
+        return Delivered({"comment": self._write(capture, said["number"], ask, said["comment"], replies.status(card))})
 
     def shown(self, tx: Tx, effect: StoredEffect, result: Mapping[str, Any]) -> None:
         """Remember the status comment by its id."""
@@ -157,6 +211,9 @@ class OnForge:
         with self.database.read() as tx:
             quorum = quorum_of(tx, self.rules, ask)
             verdict = votes.verdict(tx, ask.id)
+            row = captures.pull_request_of(tx, capture.id, ask.id)
+            seen = None if row is None else sightings.last(tx, row.repository_id, row.number)
+        remark = seen.remark() if seen is not None and ask.state is AskState.OPEN else ""
         known = not isinstance(quorum, Refused)
         return replies.Card(
             ask=ask.id,
@@ -167,7 +224,7 @@ class OnForge:
             approved_by=tuple(quorum.approved_by) if not isinstance(quorum, Refused) else (),
             may_vote=self._voters(ask) if known else (),
             by=tuple(verdict.by) if verdict is not None else (),
-            note=(verdict.text if verdict is not None and verdict.text else "") or capture.error or "",
+            note=(verdict.text if verdict is not None and verdict.text else "") or capture.error or remark,
             expires_at=ask.expires_at,
         )
 
@@ -193,11 +250,11 @@ class OnForge:
         if rows is None:
             return _GONE
         self.forge.close(rows[0].repository, effect.payload["number"])
-        return Delivered({"repository_id": self.forge.repository(rows[0].repository).id})
+        return Delivered({"number": effect.payload["number"]})
 
     def closed(self, tx: Tx, effect: StoredEffect, result: Mapping[str, Any]) -> None:
         """Remember that it is closed."""
-        captures.close_pull_request(tx, result["repository_id"], effect.payload["number"])
+        captures.close_pull_request(tx, effect.payload["capture"], result["number"])
 
     def record(self, effect: StoredEffect) -> Delivery:
         """Commit the calibration and take the pull request out of draft; merging it is the record, not an authority."""
@@ -214,7 +271,8 @@ class OnForge:
         return Delivered({"head": head, "number": capture.pull_request})
 
     def recorded(self, tx: Tx, effect: StoredEffect, result: Mapping[str, Any]) -> None:
-        """Tell the ledger."""
+        """Tell the ledger, and let go of the pull request: what becomes of it from here on decides nothing."""
+        captures.close_pull_request(tx, effect.payload["capture"], result["number"])
         facts = {"number": result["number"], "head": result["head"]}
         entry = Entry(EventKind.PULL_REQUEST_READY, tx.now, capture=effect.payload["capture"], facts=facts)
         ledger.append(tx, entry)

@@ -1,24 +1,26 @@
 """The poll: one conditional request a repository and round finds comments that may be commands, and leaves hints.
 
-Nothing is read but the listing, and nothing is decided. The cursor moves only over what was committed as hints, with an
-overlap of two seconds: `since` has a resolution of one second and includes its own (facts/github.md).
+Nothing is read but the listing, and nothing is decided. The cursor moves only over what was committed as hints, by the
+forge's own times, with an overlap: `since` has a resolution of one second and includes its own, and what was written
+last is not always listed first (facts/github.md). Comments that were seen before are known by their claim.
 """
 
 import json
 from dataclasses import dataclass
 from typing import Final
 
+from gitops_bot.authority import edits
 from gitops_bot.authority.comments import leave_hint
 from gitops_bot.authority.duties import Again, Outcome
-from gitops_bot.core.asks import AskState
+from gitops_bot.core.readings import CommentHint
 from gitops_bot.forge.grammar import Silent, parse
 from gitops_bot.ports import Forge
-from gitops_bot.store import asks, captures, due, settings
+from gitops_bot.store import captures, due, settings
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 
 DUTY: Final = "poll"
-OVERLAP_MS: Final = 2_000
+OVERLAP_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +50,35 @@ class Poll:
         """Look at one repository once."""
         repository = claimed.key
         with self._database.read() as tx:
-            since, etag = self._cursor(tx, repository)
-        page = self._forge.comments_since(repository, since, etag)
+            stored = settings.cursor(tx, f"comments:{repository}")
+            now = tx.now
+        known = {} if stored is None else json.loads(stored)
+        since: int = known["since"] if known else self._first(repository, now)
+        page = self._forge.comments_since(repository, since, known.get("etag"))
+        # The URL stays the same until something newer arrives: a moving `since` would defeat the ETag.
+        newest = since if page.newest is None else max(since, page.newest - OVERLAP_MS)
         with self._database.write() as tx:
             for hint in page.hints:
-                # A filter only: what the comment says is read fresh at intake.
-                if isinstance(parse(hint.body), Silent):
-                    continue
-                if captures.pull_request(tx, hint.repository_id, hint.pull_request) is not None:
-                    leave_hint(tx, hint.repository_id, hint.comment_id, hint.pull_request)
+                self._hear(tx, hint)
             if not page.unchanged:
-                # The URL stays the same until something newer arrives: a moving `since` would defeat the ETag.
-                moved = page.newest is not None and page.newest - OVERLAP_MS > since
-                newest = page.newest - OVERLAP_MS if moved and page.newest is not None else since
-                value = json.dumps({"since": newest, "etag": None if moved else page.etag})
-                settings.set_cursor(tx, f"comments:{repository}", value)
-            waits = self._waits(tx, repository)
+                value = {"since": newest, "etag": page.etag if newest == since else None}
+                settings.set_cursor(tx, f"comments:{repository}", json.dumps(value))
+            waits = captures.asks_waiting(tx, repository)
+        if newest != since and page.etag is None:
+            return Again(0)  # there are more pages than one listing reads
         return Again(self._pace.fast if waits else self._pace.slow)
 
-    def _cursor(self, tx: Tx, repository: str) -> tuple[int, str | None]:
-        stored = settings.cursor(tx, f"comments:{repository}")
-        if stored is None:
-            return tx.now - self._pace.first_look_back, None
-        value = json.loads(stored)
-        return value["since"], value["etag"]
+    def _hear(self, tx: Tx, hint: CommentHint) -> None:
+        """Leave a hint where a comment on a pull request of the bot's may be a command, or note its edit."""
+        if captures.pull_request(tx, hint.repository_id, hint.pull_request) is None:
+            return
+        # A filter only: what the comment says is read fresh at intake.
+        is_new = not isinstance(parse(hint.body), Silent) and leave_hint(
+            tx, hint.repository_id, hint.comment_id, hint.pull_request, updated_at=hint.updated_at
+        )
+        if not is_new:
+            edits.note(tx, hint)
 
-    def _waits(self, tx: Tx, repository: str) -> bool:
-        for row in captures.open_pull_requests(tx, repository):
-            ask = asks.get(tx, row.ask)
-            if ask is not None and ask.state is AskState.OPEN:
-                return True
-        return False
+    def _first(self, repository: str, now: int) -> int:
+        """Say where to begin without a cursor: as far back as a comment may count, by the forge's own clock."""
+        return (self._forge.repository(repository).at or now) - self._pace.first_look_back

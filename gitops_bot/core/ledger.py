@@ -34,6 +34,7 @@ class EventKind(StrEnum):
     CLAIM_EDITED = "claim.edited"
     COMMENT_SEEN = "forge.comment_seen"
     PULL_REQUEST_OPENED = "forge.pull_request_opened"
+    PULL_REQUEST_SEEN = "forge.pull_request_seen"
     PULL_REQUEST_READY = "forge.pull_request_ready"
     CAPTURE_REQUESTED = "capture.requested"
     CAPTURE_APPROVED = "capture.approved"

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from gitops_bot.core.errors import Unavailable
 from gitops_bot.core.readings import (
+    Check,
     Closing,
     Comment,
     CommentPage,
@@ -23,7 +24,7 @@ from gitops_bot.core.readings import (
     Reaction,
     Repository,
 )
-from gitops_bot.forge import answers, listings
+from gitops_bot.forge import answers, checks, listings, teams
 from gitops_bot.forge.answers import member
 from gitops_bot.forge.transport import Transport
 
@@ -40,6 +41,7 @@ class GitHubForge:
         self._wire = Transport(api_url, token)
         self._self_id = account_id
         self._repository_ids: dict[str, int] = {}
+        self._owner_ids: dict[str, int] = {}
 
     def disconnect(self) -> None:
         """Close the connections that are kept open."""
@@ -56,6 +58,9 @@ class GitHubForge:
         answer = self._wire.send("GET", _path(repository))
         found = answers.repository(answer.data, answer.at)
         self._repository_ids[repository] = found.id
+        owner = answer.data.get("owner") if isinstance(answer.data, dict) else None
+        if isinstance(owner, dict) and isinstance(owner.get("id"), int):
+            self._owner_ids[repository] = owner["id"]
         return found
 
     def comments_since(self, repository: str, since: int, etag: str | None) -> CommentPage:
@@ -98,6 +103,20 @@ class GitHubForge:
         answer = self._wire.send("GET", path, also=_ABSENT)
         return Permission.NONE if answer.status in _ABSENT else answers.permission(answer.data, account_id)
 
+    def team_member(self, repository: str, team_id: int, login: str, account_id: int) -> bool:
+        """Tell whether an account is an active member of a team of the repository's owner (`teams`).
+
+        The owner is taken from an earlier reading; before that says no, it is read again.
+        """
+        known = self._owner_ids.get(repository)
+        if known is not None and teams.is_member(self._wire, known, team_id, login, account_id):
+            return True
+        self.repository(repository)
+        owner = self._owner_ids.get(repository)
+        if owner is None:
+            raise Unavailable(f"the forge does not say whose {repository} is")
+        return owner != known and teams.is_member(self._wire, owner, team_id, login, account_id)
+
     def find_pull_request(self, repository: str, head_ref: str) -> PullRequest | None:
         """Find the bot's own newest pull request from a branch of the same repository, open or closed."""
         owner = repository.partition("/")[0]
@@ -132,7 +151,7 @@ class GitHubForge:
             if present is None:
                 raise Unavailable(f"POST git/refs: 422 for a branch that does not exist ({branch})")
         if not self._was_published(repository, base, present, files):
-            raise Unavailable(f"the branch {branch} exists with another content")
+            raise Unavailable(f"the branch {branch} exists with another content", refused=True)
         return present
 
     def _was_published(self, repository: str, base: str, head: str, files: Mapping[str, bytes]) -> bool:
@@ -217,6 +236,18 @@ class GitHubForge:
         """Leave a reaction; GitHub answers 200 instead of 201 where it is there already."""
         path = _path(repository, f"issues/comments/{comment_id:d}/reactions")
         self._wire.send("POST", path, body={"content": reaction.value})
+
+    def find_check(self, repository: str, head_sha: str, check: Check) -> int | None:
+        """Find a check run of a commit by name and external id; its id (`checks`)."""
+        return checks.find(self._wire, _path(repository), head_sha, check)
+
+    def create_check(self, repository: str, head_sha: str, check: Check) -> int:
+        """Show a check run on a commit, sent once; its id (`checks`)."""
+        return checks.create(self._wire, _path(repository), head_sha, check)
+
+    def update_check(self, repository: str, check_id: int, check: Check) -> None:
+        """Let a check run of the bot's own show something else (`checks`)."""
+        checks.update(self._wire, _path(repository), check_id, check)
 
     def mark_ready(self, repository: str, number: int) -> None:
         """Take a pull request out of draft; one that is ready stays so."""

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, func, insert, or_, select, update
 
+from gitops_bot.core.asks import AskState
 from gitops_bot.core.captures import CaptureState, Regime, TraceId, parse_trace_id
 from gitops_bot.core.texts import is_storable
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore
 from gitops_bot.store.states import SeatState, WaiterKind
-from gitops_bot.store.tables import runs
+from gitops_bot.store.tables import asks, runs
 from gitops_bot.store.work_tables import capture_seats, captures, pull_requests, waiters
 
 ACTIVE: Final = (CaptureState.REQUESTED, CaptureState.APPROVED, CaptureState.SUBMITTED, CaptureState.RUNNING)
@@ -159,13 +160,29 @@ _PULL: Final = insert_or_ignore(pull_requests, ("repository_id", "number"))
 _GET_PULL: Final = select(pull_requests).where(
     pull_requests.c.repository_id == bindparam("in_"), pull_requests.c.number == bindparam("named")
 )
+_PULL_OF: Final = (
+    select(pull_requests)
+    .where(pull_requests.c.capture == bindparam("of"), pull_requests.c.ask == bindparam("asked"))
+    .order_by(pull_requests.c.number.desc())
+    .limit(1)
+)
 _CLOSE_PULL: Final = (
     update(pull_requests)
-    .where(pull_requests.c.repository_id == bindparam("in_"), pull_requests.c.number == bindparam("named"))
+    .where(pull_requests.c.capture == bindparam("of"), pull_requests.c.number == bindparam("named"))
     .values(closed_at=bindparam("at"))
 )
 _OPEN_PULLS: Final = select(pull_requests).where(
     pull_requests.c.repository == bindparam("in_"), pull_requests.c.closed_at.is_(None)
+)
+_WAITING: Final = (
+    select(pull_requests.c.number)
+    .join(asks, asks.c.id == pull_requests.c.ask)
+    .where(
+        pull_requests.c.repository == bindparam("in_"),
+        pull_requests.c.closed_at.is_(None),
+        asks.c.state == AskState.OPEN.value,
+    )
+    .limit(1)
 )
 _TURNS: Final = select(func.count()).where(
     pull_requests.c.repository == bindparam("in_"),
@@ -311,14 +328,25 @@ def pull_request(tx: Tx, repository_id: int, number: int) -> PullRequestRow | No
     return None if row is None else _pull(row)
 
 
+def pull_request_of(tx: Tx, capture: str, ask: str) -> PullRequestRow | None:
+    """Find the pull request that carried an ask of a capture."""
+    row = tx.execute(_PULL_OF, {"of": capture, "asked": ask}).one_or_none()
+    return None if row is None else _pull(row)
+
+
 def open_pull_requests(tx: Tx, repository: str) -> list[PullRequestRow]:
     """Read the bot's pull requests of a repository that it has not closed."""
     return [_pull(row) for row in tx.execute(_OPEN_PULLS, {"in_": repository})]
 
 
-def close_pull_request(tx: Tx, repository_id: int, number: int) -> None:
-    """Remember that a pull request is closed."""
-    tx.execute(_CLOSE_PULL, {"in_": repository_id, "named": number, "at": tx.now})
+def asks_waiting(tx: Tx, repository: str) -> bool:
+    """Tell whether an ask is open on a pull request of a repository."""
+    return tx.execute(_WAITING, {"in_": repository}).one_or_none() is not None
+
+
+def close_pull_request(tx: Tx, capture: str, number: int) -> None:
+    """Remember that a pull request of a capture's is closed, or recorded: nothing about it is watched any more."""
+    tx.execute(_CLOSE_PULL, {"of": capture, "named": number, "at": tx.now})
 
 
 def turns(tx: Tx, repository: str, branch: str) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sqlalchemy import and_, bindparam, literal_column, select, text, update
 
 from gitops_bot.core.canonical import canonical
+from gitops_bot.core.texts import storable
 from gitops_bot.store import due
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore
@@ -48,6 +49,12 @@ _END: Final = (
     .where(and_(effects.c.id == bindparam("of"), _OPEN))
     .values(state=bindparam("to"), ended_at=bindparam("at"), result=bindparam("gave"), last_error=bindparam("error"))
 )
+_POSTPONE: Final = (
+    update(effects)
+    .where(effects.c.id == bindparam("of"), _OPEN)
+    .values(attempts=effects.c.attempts - 1, last_error=bindparam("error"))
+)
+_KINDS: Final = select(effects.c.kind).where(effects.c.lane == bindparam("in_"), _OPEN)
 _NOTE: Final = update(effects).where(effects.c.id == bindparam("of")).values(last_error=bindparam("error"))
 
 
@@ -161,3 +168,13 @@ def end(tx: Tx, effect: StoredEffect, state: EffectState, result: Mapping[str, A
 def note(tx: Tx, effect: StoredEffect, error: str) -> None:
     """Keep the last error of an effect that is tried again."""
     tx.execute(_NOTE, {"of": effect.id, "error": error[:500]})
+
+
+def postpone(tx: Tx, effect: StoredEffect, error: str) -> None:
+    """Take an attempt back that the outside turned away unread; the next one looks all the same before it acts."""
+    tx.execute(_POSTPONE, {"of": effect.id, "error": storable(error)[:500]})
+
+
+def kinds_in_lane(tx: Tx, lane: str) -> set[str]:
+    """Read which kinds of effects wait in a lane."""
+    return {row.kind for row in tx.execute(_KINDS, {"in_": lane})}

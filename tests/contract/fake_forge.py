@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from gitops_bot.core.errors import Unavailable
 from gitops_bot.core.readings import (
+    Check,
     Closing,
     Comment,
     CommentHint,
@@ -21,16 +22,19 @@ from gitops_bot.core.readings import (
     Reaction,
 )
 from gitops_bot.core.readings import Repository as Reading
+from gitops_bot.sandbox.checks import Wish
 from gitops_bot.sandbox.control import Control
 from gitops_bot.sandbox.git import Entry
-from gitops_bot.sandbox.records import Node, Pull, Repository, Role, Thread, node_id
+from gitops_bot.sandbox.records import App, Node, Pull, Repository, Role, Thread, node_id
 from gitops_bot.sandbox.refusals import Rejected
+from gitops_bot.sandbox.teams import Membership
 
 
 class FakeForge:
     """A forge as `login` sees it. Every call takes the world's lock, as a request would."""
 
-    def __init__(self, control: Control, login: str) -> None:
+    def __init__(self, control: Control, login: str, app: App | None = None) -> None:
+        self._app = app
         self._world = control.world
         account = self._world.model.directory.account_named(login)
         assert account is not None
@@ -54,7 +58,7 @@ class FakeForge:
             try:
                 yield
             except Rejected as no:
-                raise Unavailable(f"{method}: {no}") from None
+                raise Unavailable(f"{method}: {no}", refused=no.status in (403, 404, 410, 422)) from None
         if plan is not None:
             raise Unavailable(f"{method}: planned, after its effect", retry_after=plan[2])
 
@@ -145,6 +149,19 @@ class FakeForge:
                 return Permission.NONE
             return Permission(directory.role(found, account.id).value)
 
+    def team_member(self, repository: str, team_id: int, login: str, account_id: int) -> bool:
+        with self._call("team_member"):
+            found, model = self._repository(repository), self._world.model
+            account = model.directory.account_named(login)
+            try:
+                team = model.teams.numbered(found.owner_id, team_id)
+                state = model.teams.membership(team, account, self._account.id)
+            except Rejected as no:
+                if no.status != 404:
+                    raise
+                return False
+            return state is Membership.ACTIVE and account is not None and account.id == account_id
+
     def find_pull_request(self, repository: str, head_ref: str) -> PullRequest | None:
         with self._call("find_pull_request"):
             return self._own_pull(self._repository(repository), head_ref)
@@ -164,7 +181,7 @@ class FakeForge:
                 or not git.contains(commit.parents[0], tips[found.default_branch])
                 or git.write_tree(commit.parents[0], entries) != commit.tree
             ):
-                raise Unavailable(f"the branch {branch} exists with another content")
+                raise Unavailable(f"the branch {branch} exists with another content", refused=True)
             return tips[branch]
 
     def commit_file(self, repository: str, branch: str, path: str, content: bytes, message: str) -> str:
@@ -218,6 +235,34 @@ class FakeForge:
             comment = comments.comment(self._repository(repository), comment_id)
             comments.react(comment, self._account.id, reaction.value, self._world.now())
 
+    def find_check(self, repository: str, head_sha: str, check: Check) -> int | None:
+        with self._call("find_check"):
+            every = self._world.model.checks.of_commit(self._repository(repository), head_sha)
+            fitting = (
+                found.id for found in every if (found.name, found.external_id) == (check.name, check.external_id)
+            )
+            return next(fitting, None)
+
+    def create_check(self, repository: str, head_sha: str, check: Check) -> int:
+        with self._call("create_check"):
+            found, app = self._writable_by_app(repository)
+            if self._world.git(found).read_commit(head_sha) is None:
+                raise Unavailable("no such commit")
+            return self._world.model.checks.create(found, app, head_sha, _wish(check), self._world.now()).id
+
+    def update_check(self, repository: str, check_id: int, check: Check) -> None:
+        with self._call("update_check"):
+            found, app = self._writable_by_app(repository)
+            checks = self._world.model.checks
+            checks.update(checks.check(found, check_id), app, _wish(check), self._world.now())
+
+    def _writable_by_app(self, repository: str) -> tuple[Repository, App]:
+        if self._app is None:
+            raise Unavailable("only an app shows check runs", refused=True)
+        found = self._repository(repository)
+        self._world.model.directory.require(found, self._account.id, Role.WRITE)
+        return found, self._app
+
     def mark_ready(self, repository: str, number: int) -> None:
         with self._call("mark_ready"):
             threads = self._world.model.threads
@@ -269,3 +314,17 @@ class FakeForge:
             base_sha=pull.base_sha,
             author_id=thread.author_id,
         )
+
+
+def _wish(check: Check) -> Wish:
+    return Wish(
+        name=check.name,
+        external_id=check.external_id,
+        status="in_progress" if check.conclusion is None else "completed",
+        conclusion=None if check.conclusion is None else check.conclusion.value,
+        output=(check.title, check.summary, None),
+        actions=tuple(
+            {"label": button.label, "description": button.description, "identifier": button.identifier}
+            for button in check.buttons
+        ),
+    )
