@@ -2,9 +2,11 @@
 
 import http.server
 import json
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,16 @@ from gitops_bot.capture.local import LocalCapturer
 from gitops_bot.core.captures import Regime
 from gitops_bot.demo.engine import Settings
 from gitops_bot.demo.inference import Server
+from gitops_bot.measure.plan import OWN_WORDS
 from gitops_bot.ports import CaptureFailed
 from gitops_bot.process import Limits
+from tests.scripted_endpoint import Script, serving
 
 REGIME = Regime("Qwen/Qwen3-0.6B", 4, 2, 4, 0, "0.0000")
+KNOBS = [
+    "MOCK_TTFT_MS", "MOCK_TTFT_STDDEV_MS", "MOCK_PREFILL_OVERHEAD_MS", "MOCK_PREFILL_TIME_PER_TOKEN_MS", "MOCK_ITL_MS",
+    "MOCK_ITL_STDDEV_MS", "MOCK_TIME_FACTOR_UNDER_LOAD", "MOCK_MAX_NUM_SEQS",
+]  # fmt: skip
 CHUNK = b'data: {"choices":[{"text":"a"}]}\n\n'
 
 
@@ -75,44 +83,108 @@ def scripted() -> Iterator[Callable[[Callable[[int], tuple[int, bytes]]], str]]:
 
 @pytest.mark.parametrize("api", ["completions", "chat"])
 def test_a_trace_and_knobs_come_from_a_real_endpoint(endpoint: str, tmp_path: Path, api: str) -> None:
-    """Meta line first, a record a request, knobs with their sample counts, one JSON line at the end."""
+    """Meta line first, a record a request, knobs with errors and counts, plots, one JSON line at the end."""
     done = measure(endpoint, tmp_path, "--api", api)
     assert done.returncode == 0, done.stderr
     places = json.loads(done.stdout)
-    assert places == {"trace": str(tmp_path / "trace.jsonl"), "knobs": str(tmp_path / "knobs.json")}
+    assert (places["trace"], places["knobs"]) == (str(tmp_path / "trace.jsonl"), str(tmp_path / "knobs.json"))
+    assert places["plots"] == [str(tmp_path / "plot.png"), str(tmp_path / "plot.svg")]
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert "between tokens" in (tmp_path / "plot.svg").read_text()
     first, *records = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     assert first["meta"]["model"] == REGIME.model
     assert first["meta"]["regime"] == REGIME.params()
     assert first["meta"]["endpoint"].startswith(endpoint)
     assert first["meta"]["config_hash"].startswith("sha256:")
+    assert first["meta"]["tool_version"]
     assert first["meta"]["started"] > 1_600_000_000_000
-    assert len(records) == 24
+    rounds = [(one["kind"], one["concurrency"], one["requests"]) for one in first["meta"]["rounds"]]
+    assert rounds == [("prefill", 1, 24), ("load", 1, 24), ("load", 2, 24), ("load", 4, 24)]
+    assert [record["concurrency"] for record in records] == [1] * 48 + [2] * 24 + [4] * 24
     for record in records:
         assert set(record) == {
             "prompt_tokens", "cached_tokens", "output_tokens", "ttft_ms", "itl_ms", "concurrency", "arrival_ms",
         }  # fmt: skip
-        assert (record["prompt_tokens"], record["output_tokens"], record["concurrency"]) == (32, 4, 4)
         assert record["ttft_ms"] > 0
+    for record in records[24:]:
+        assert (record["prompt_tokens"], record["cached_tokens"], record["output_tokens"]) == (32, 24, 4)
         assert len(record["itl_ms"]) == 3
-    assert max(record["cached_tokens"] for record in records) == 24
     found = json.loads((tmp_path / "knobs.json").read_text())
-    assert found["samples"] == {
-        "MOCK_TTFT_MS": 24, "MOCK_TTFT_STDDEV_MS": 24, "MOCK_ITL_MS": 72, "MOCK_ITL_STDDEV_MS": 72,
-        "MOCK_MAX_NUM_SEQS": 24,
-    }  # fmt: skip
-    assert found["knobs"]["MOCK_MAX_NUM_SEQS"] == "4"
+    assert list(found["knobs"]) == list(found["samples"]) == KNOBS
+    assert set(found["errors"]) == set(KNOBS)
+    assert all(float(one["low"]) <= float(one["high"]) for one in found["errors"].values())
     assert float(found["knobs"]["MOCK_TTFT_MS"]) > 0
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_known_knobs_of_an_endpoint_come_back_within_a_tenth(tmp_path: Path) -> None:
+    """The whole way over HTTP: an endpoint that keeps known knobs to the millisecond, with a queue in front of it."""
+    script = Script()
+    with serving(script) as url:
+        done = measure(url, tmp_path, regime=Regime(REGIME.model, 8, 4, 5, 0, "0.0000"))
+    assert done.returncode == 0, done.stderr
+    known = {
+        "MOCK_TTFT_MS": script.overhead + script.per_token * OWN_WORDS,
+        "MOCK_TTFT_STDDEV_MS": script.first_deviation,
+        "MOCK_PREFILL_OVERHEAD_MS": script.overhead,
+        "MOCK_PREFILL_TIME_PER_TOKEN_MS": script.per_token,
+        "MOCK_ITL_MS": script.gap,
+        "MOCK_ITL_STDDEV_MS": script.gap_deviation,
+        "MOCK_TIME_FACTOR_UNDER_LOAD": script.factor,
+        "MOCK_MAX_NUM_SEQS": script.places,
+    }
+    found = {name: float(value) for name, value in json.loads((tmp_path / "knobs.json").read_text())["knobs"].items()}
+    assert found.keys() == known.keys()
+    assert {name: value for name, value in found.items() if abs(value / known[name] - 1) > 0.1} == {}
+
+
+def test_progress_is_for_people_or_for_programs(endpoint: str, tmp_path: Path) -> None:
+    """Every round's end is reported; as JSON each line is one object."""
+    shown = measure(endpoint, tmp_path).stderr.splitlines()
+    assert "measure: 2/5 prefill at concurrency 1: 24 of 24 requests" in shown
+    assert shown[-1] == "measure: 5/5 load at concurrency 4: 24 of 24 requests"
+    lines = [json.loads(line) for line in measure(endpoint, tmp_path, "--progress", "json").stderr.splitlines()]
+    assert lines[-1] == {
+        "v": 1, "kind": "load", "concurrency": 4, "done": 24, "requests": 24, "round": 5, "rounds": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_measurement_leaves_nothing_that_looks_finished(tmp_path: Path, number: int) -> None:
+    """Told to stop in the middle of a request, it ends at once with the signal's status; an earlier record is gone."""
+    (tmp_path / "trace.jsonl").write_text("earlier")
+    (tmp_path / "knobs.json").write_text("earlier")
+    with serving(Script(overhead=3000.0, first_deviation=0.0)) as url:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "gitops_bot.measure", "--endpoint", url, "--out", str(tmp_path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert child.stdin is not None
+        child.stdin.write(json.dumps(REGIME.params()))
+        child.stdin.close()
+        child.stdin = None
+        while not (tmp_path / "trace.jsonl.partial").exists():
+            assert child.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.2)
+        told = time.monotonic()
+        child.send_signal(number)
+        out, err = child.communicate(timeout=30)
+        assert time.monotonic() - told < 2.5, "it waited for its requests"
+    assert child.returncode == 128 + number
+    assert (out, err.splitlines()[-1]) == ("", "measure: it was told to stop")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_more_load_is_slower(endpoint: str, tmp_path: Path) -> None:
     """What the endpoint answers depends on how it is driven: that is what a capture is for."""
-    ttft = []
-    for concurrency in (1, 24):
-        regime = Regime(REGIME.model, concurrency, 2, 8, 0, "0.0000")
-        assert measure(endpoint, tmp_path, regime=regime).returncode == 0
-        ttft.append(float(json.loads((tmp_path / "knobs.json").read_text())["knobs"]["MOCK_TTFT_MS"]))
-    assert ttft[1] > 2 * ttft[0]
+    regime = Regime(REGIME.model, 24, 2, 8, 0, "0.0000")
+    assert measure(endpoint, tmp_path, regime=regime).returncode == 0
+    records = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()[1:]]
+    few, many = ([record["ttft_ms"] for record in records if record["concurrency"] == level] for level in (1, 24))
+    assert sum(many) / len(many) > 2 * sum(few) / len(few)
+    places = json.loads((tmp_path / "knobs.json").read_text())["knobs"]["MOCK_MAX_NUM_SEQS"]
+    assert int(places) in (2, 3), "two run at once there, the others wait"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +226,8 @@ def test_most_requests_must_succeed(
     if status == 0:
         records = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()[1:]]
         failed = [record["error"] for record in records if "error" in record]
-        assert failed == ["HTTP 503"] * 8
+        assert len(records) == 96
+        assert failed == ["HTTP 503"] * 32
         assert json.loads((tmp_path / "knobs.json").read_text())["samples"]["MOCK_TTFT_MS"] == 16
 
 
@@ -185,10 +258,8 @@ def test_the_capturer_runs_the_program(endpoint: str, tmp_path: Path) -> None:
     for capturer in (good, bad):
         capturer.submit("a-1", REGIME)
     while (found := good.poll("a-1")) is None:
-        pass
-    assert set(found.knobs) == {
-        "MOCK_TTFT_MS", "MOCK_TTFT_STDDEV_MS", "MOCK_ITL_MS", "MOCK_ITL_STDDEV_MS", "MOCK_MAX_NUM_SEQS",
-    }  # fmt: skip
+        time.sleep(0.02)
+    assert set(found.knobs) == set(KNOBS)
     assert good.rehash(found.artefact) == found.digest
     with pytest.raises(CaptureFailed, match="Connection refused"):
         while bad.poll("a-1") is None:
