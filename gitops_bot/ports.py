@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gitops_bot.core.captures import Regime
 from gitops_bot.core.readings import (
+    Check,
     Closing,
     Comment,
     CommentPage,
@@ -61,6 +62,10 @@ class Forge(Protocol):
         """Read what an account may do. The answer counts only for `account_id`: an answer about another account
         (a login taken over) is `Permission.NONE`."""
 
+    def team_member(self, repository: str, team_id: int, login: str, account_id: int) -> bool:
+        """Tell whether an account is an active member of a team, by its numeric id, of the organisation that owns the
+        repository. Invited is no; an answer about another account (a login taken over) is no."""
+
     def find_pull_request(self, repository: str, head_ref: str) -> PullRequest | None:
         """Find the bot's own newest pull request from a branch of the same repository, open or closed."""
 
@@ -85,6 +90,15 @@ class Forge(Protocol):
 
     def react(self, repository: str, comment_id: int, reaction: Reaction) -> None:
         """Leave a reaction; leaving it twice is leaving it once."""
+
+    def find_check(self, repository: str, head_sha: str, check: Check) -> int | None:
+        """Find a check run of a commit by name and external id; its id."""
+
+    def create_check(self, repository: str, head_sha: str, check: Check) -> int:
+        """Show a check run on a commit; its id. Only a GitHub App may. Never retried blindly."""
+
+    def update_check(self, repository: str, check_id: int, check: Check) -> None:
+        """Let a check run of the bot's own show something else."""
 
     def mark_ready(self, repository: str, number: int) -> None:
         """Take a pull request out of draft."""

@@ -125,3 +125,35 @@ class Reaction(StrEnum):
     EYES = "eyes"
     ROCKET = "rocket"
     CONFUSED = "confused"
+
+
+class Conclusion(StrEnum):
+    """How a check run ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    NEUTRAL = "neutral"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckButton:
+    """A button of a check run. `identifier` comes back when it is pressed; it asks for something to be shown and never
+    decides. At most 20, 40 and 20 characters."""
+
+    label: str
+    description: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a check run shows: `external_id` is the ask's, no conclusion means that it still waits; at most three
+    buttons."""
+
+    name: str
+    external_id: str
+    conclusion: Conclusion | None
+    title: str
+    summary: str
+    buttons: tuple[CheckButton, ...] = ()

@@ -55,6 +55,9 @@ class Sandbox(Control):
             port=port,
             threads=8,
             max_request_body_size=REQUEST_LIMIT,
+            # Beyond these waitress turns to files, and leaves some of them unclosed.
+            inbuf_overflow=2 * REQUEST_LIMIT,
+            outbuf_overflow=8 * REQUEST_LIMIT,
             ident="GitHub.com",
         )
         sandbox.world.url = f"http://127.0.0.1:{sandbox._server.effective_port}"
