@@ -10,6 +10,7 @@ lacks() { missing="$missing $1"; }
 command -v git >/dev/null 2>&1 || lacks git
 command -v gpg >/dev/null 2>&1 || lacks gnupg
 "$here/postgres-bin.sh" >/dev/null 2>&1 || lacks postgresql
+command -v bwrap >/dev/null 2>&1 || lacks bubblewrap
 command -v npm >/dev/null 2>&1 || lacks npm
 
 # GitHub's published descriptions, which the local GitHub is tested against: data in npm packages, of which no script is

@@ -90,6 +90,7 @@ class Loop:
         (self.workspace / "value").write_text("10")
         (home / "agent.py").write_text(AGENT)
         (home / "judge.py").write_text(JUDGE)
+        self.agent = [sys.executable, str(home / "agent.py"), str(home / "plan.json")]
         self.process: subprocess.Popen[bytes] | None = None
         self.bridges: list[Bridge] = []
 
@@ -104,7 +105,7 @@ class Loop:
         judge = f"{sys.executable} {self.home / 'judge.py'}"
         command = [sys.executable, "-m", "gitops_bot.cli", "loop", "run", "--workspace", str(self.workspace)]
         command += ["--goal", "a smaller value", "--judge", judge, *port, "--max-iterations", str(iterations)]
-        command += [*options, "--", sys.executable, str(self.home / "agent.py"), str(self.home / "plan.json")]
+        command += [*options, "--", *self.agent]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "SECRET_X": "leak"})
 
     def end(self, timeout: float = 30) -> int:
