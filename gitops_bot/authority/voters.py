@@ -9,7 +9,7 @@ from typing import Final
 
 from gitops_bot.authority.rules import Rules, rule_of
 from gitops_bot.core.asks import Ask
-from gitops_bot.core.errors import Refused, Unavailable
+from gitops_bot.core.errors import Refused
 from gitops_bot.core.principals import Identity, IdentityKind, Principal
 from gitops_bot.core.readings import Permission
 from gitops_bot.core.verdicts import Channel, Decision
@@ -69,6 +69,5 @@ def read(
     if isinstance(allowed, Allowed):
         return NOTHING
     permission = None if allowed.floor is None else forge.permission(repository, login, account)
-    if allowed.team is not None:
-        raise Unavailable("team membership cannot be read yet")
-    return Held(permission)
+    in_team = None if allowed.team is None else forge.team_member(repository, allowed.team, login, account)
+    return Held(permission, in_team)

@@ -284,12 +284,13 @@ def record(tx: Tx, capture: Capture) -> None:
         outbox.enqueue(tx, effect)
 
 
-def show(tx: Tx, capture: Capture) -> None:
-    """Put an update of the status comment into the outbox; it is rendered from the rows when it leaves."""
+def show(tx: Tx, capture: Capture, because: str = "") -> None:
+    """Put an update of the status comment into the outbox; it is rendered from the rows when it leaves. `because` names
+    what changed where that is not the capture itself."""
     if capture.pull_request is None:
         return
     effect = outbox.Effect(
-        key=f"status:{capture.id}:{capture.version}:{capture.state.value}",
+        key=f"status:{capture.id}:{because or f'{capture.version}:{capture.state.value}'}",
         lane=lane(capture.id),
         kind="forge.status",
         payload={"capture": capture.id, "number": capture.pull_request},

@@ -178,4 +178,4 @@ def note(tx: Tx, row: PullRequestRow, pull: PullRequest, closing: Closing | None
 def _show(tx: Tx, row: PullRequestRow) -> None:
     capture = captures.get(tx, row.capture)
     if capture is not None and capture.pull_request == row.number:
-        moves.show(tx, capture)
+        moves.show(tx, capture, f"seen:{tx.now}")
