@@ -37,9 +37,16 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "signed": {"environment": "production", "trust_file": "", "shared_uid": ""},
     "workspace": {"bind": "127.0.0.1:8480", "origin": "", "name": "gitops-bot"},
-    "broker": {"operator": "", "degraded": False, "resume_grace": "2m"},
+    "broker": {"operator": "", "degraded": False, "gpu_reserve": 0, "resume_grace": "2m"},
     "asks": {"repeat_after": "24h", "max_open_gated": 5, "max_open_bound": 20},
-    "capture": {"program": [], "timeout": "2h", "attempts": 2, "cost": "time on the measured endpoint", "publish": ""},
+    "capture": {
+        "program": [],
+        "timeout": "2h",
+        "attempts": 2,
+        "cost": "time on the measured endpoint",
+        "publish": "",
+        "slots": 1,
+    },
 }
 """Every key with its default, by section; docs/configuration.md says what each means (a test compares)."""
 
@@ -60,13 +67,15 @@ class ForgeSettings:
 @dataclass(frozen=True, slots=True)
 class CaptureSettings:
     """`[capture]`: the measuring program as an argument vector (empty: this host runs no captures), its limit in ms,
-    attempts, the cost as shown to people, and a folder to which ready calibrations are copied for the judge."""
+    attempts, the cost as shown to people, a folder to which ready calibrations are copied for the judge, and how many
+    are measured at once."""
 
     program: tuple[str, ...]
     timeout: int
     attempts: int
     cost: str
     publish: Path | None
+    slots: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ class Settings:
     name: str
     operator: str
     degraded: bool
+    gpu_reserve: int
     resume_grace: int
     repeat_after: int
     max_open_gated: int
@@ -229,23 +239,29 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
             time("forge", "poll_fast"),
             time("forge", "poll_slow"),
         ),
-        capture=CaptureSettings(
-            tuple(capture["program"]),
-            time("capture", "timeout"),
-            capture["attempts"],
-            capture["cost"],
-            path(capture["publish"]),
-        ),
+        capture=_capture(capture, path(capture["publish"]), time("capture", "timeout")),
         bind_host=host,
         bind_port=int(port),
         origin=values["workspace"]["origin"] or f"http://localhost:{port}",
         name=values["workspace"]["name"],
         operator=values["broker"]["operator"],
         degraded=values["broker"]["degraded"],
+        gpu_reserve=values["broker"]["gpu_reserve"],
         resume_grace=time("broker", "resume_grace"),
         repeat_after=time("asks", "repeat_after"),
         max_open_gated=values["asks"]["max_open_gated"],
         max_open_bound=values["asks"]["max_open_bound"],
+    )
+
+
+def _capture(values: Mapping[str, Any], publish: Path | None, timeout: int) -> CaptureSettings:
+    return CaptureSettings(
+        program=tuple(values["program"]),
+        timeout=timeout,
+        attempts=values["attempts"],
+        cost=values["cost"],
+        publish=publish,
+        slots=values["slots"],
     )
 
 

@@ -19,7 +19,7 @@ from gitops_bot.broker.deliveries import OnBridge, OnForge, job_routes
 from gitops_bot.core.captures import Regime
 from gitops_bot.core.errors import Refused
 from gitops_bot.ports import Forge
-from gitops_bot.store import agents, captures, outbox
+from gitops_bot.store import agents, captures, due, outbox
 from gitops_bot.store.captures import Capture
 from gitops_bot.store.engine import Database
 from gitops_bot.store.states import AgentKind
@@ -101,6 +101,16 @@ class CaptureStage(Stage):
             if quiet == 2:
                 return
         raise AssertionError("the duties do not come to rest")
+
+    def settle_one(self, of: Capture) -> None:
+        """Take one capture as far as it goes now, whatever else is due."""
+        capturer = FileCapturer(self.outside)
+        forge = cast(Forge, self.on_forge) if self.forge else None
+        measuring = Measuring(capturer, attempts=2, poll_ms=1)
+        advance = Advance(self.database, self.rules, self.place, forge, measuring)
+        advance.one(due.Claimed(moves.DUTY, of.id, 0, 0))
+        with self.database.write() as tx:
+            due.set_due(tx, moves.DUTY, of.id, tx.now)
 
 
 def duties_of(database: Database, rules: Rules, place: Place, outside: Outside) -> list[RowDuty]:

@@ -25,6 +25,12 @@ def rules_of(settings: Settings) -> Rules:
 
 
 def place_of(settings: Settings) -> Place:
-    """Say where captures are asked for: the first repository of the forge, or none."""
+    """Say where captures are asked for: the first repository of the forge, or none.
+
+    Raises:
+        ConfigError: fewer than one place to measure, or a negative number of them kept.
+    """
+    if settings.capture.slots < 1 or settings.gpu_reserve < 0:
+        raise ConfigError("[capture] slots must be at least 1, [broker] gpu_reserve at least 0", fix="slots = 1")
     repository = settings.forge.repositories[0] if settings.forge.repositories else None
-    return Place(settings.environment, repository, settings.degraded)
+    return Place(settings.environment, repository, settings.degraded, settings.capture.slots, settings.gpu_reserve)

@@ -19,7 +19,7 @@ from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState, TraceId
 from gitops_bot.core.errors import Reason
 from gitops_bot.ports import CaptureFailed, Capturer, CaptureResult, Forge
-from gitops_bot.store import asks, captures, outbox, votes
+from gitops_bot.store import asks, captures, outbox, turns, votes
 from gitops_bot.store.captures import Capture
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database
@@ -27,6 +27,7 @@ from gitops_bot.store.states import SeatState
 
 DUTY: Final = moves.DUTY
 STEPS: Final = 6
+PLACE_MS: Final = 1_000
 GO_ON: Final = Again(0)
 """Look at the rows again at once."""
 
@@ -148,8 +149,14 @@ class Advance:
     def _approved(self, capture: Capture) -> Outcome:
         if self._measuring is None:
             return Again(5_000)  # another host of this database measures
-        if not self._moved(capture):
-            self._apply(capture, Event.SUBMITTED)
+        if self._moved(capture):
+            return GO_ON
+        with self._database.write() as tx:
+            # Two that are measured at once measure each other: a free place is taken by one of all brokers.
+            turns.take(tx, f"measuring:{capture.environment}")
+            if captures.count_measured(tx, capture.environment) >= self._place.slots:
+                return Again(PLACE_MS)
+            apply(tx, capture, Event.SUBMITTED)
         return GO_ON
 
     def _submitted(self, capture: Capture) -> Outcome:

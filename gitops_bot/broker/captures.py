@@ -10,6 +10,7 @@ from typing import Any, Final
 from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
 from gitops_bot.authority.closing import renew, supersede, withdraw
 from gitops_bot.authority.rules import Rules
+from gitops_bot.broker.frozen import approved, fresh, measured_before
 from gitops_bot.broker.machine import Command, Event, advance
 from gitops_bot.core.asks import AskState, late
 from gitops_bot.core.captures import CaptureState, Regime
@@ -43,12 +44,15 @@ _EVENTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where captures are asked for: environment, the forge's repository (`owner/name`; None: no forge), and whether
-    there is any approval surface at all."""
+    """Where captures are asked for: environment, the forge's repository (`owner/name`; None: no forge), whether there
+    is any approval surface at all, how many are measured at once, and how many of those places are kept for what a
+    person approved."""
 
     environment: str
     repository: str | None
     degraded: bool = False
+    slots: int = 1
+    reserve: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the agent is told; `status` ∈ hit, submitted, pending_approval, escalate."""
+    """What the agent is told; `status` ∈ hit, submitted, deferred, pending_approval, escalate."""
 
     status: str
     capture: Capture | None
@@ -96,6 +100,8 @@ def request(tx: Tx, rules: Rules, place: Place, wanted: Request, *, hit: Capture
         _sit(tx, standing, wanted)
         status = "pending_approval" if standing.state is CaptureState.REQUESTED else "submitted"
         return Answered(status, standing, standing.ask)
+    if (again := _again(tx, place, wanted)) is not None:
+        return again
     if place.degraded:
         return Answered("escalate", None, reason="there is no approval surface here")
     return _open(tx, rules, place, wanted)
@@ -129,51 +135,36 @@ def _open(tx: Tx, rules: Rules, place: Place, wanted: Request) -> Answered | Ref
     capture = _fresh(tx, place, wanted, capture_id, opened.ask.id)
     captures.add(tx, capture)
     _sit(tx, capture, wanted)
-    entry = Entry(
-        EventKind.CAPTURE_REQUESTED,
-        tx.now,
-        ask=opened.ask.id,
-        run=wanted.run.id,
-        capture=capture.id,
-        agent=wanted.agent.id,
-        principal=wanted.agent.principal,
-        facts={"trace_id": capture.trace_id, "mode": wanted.mode},
-    )
-    ledger.append(tx, entry)
+    ledger.append(tx, _requested(tx, capture, wanted))
     if on_forge(rules, place, capture):
         draft(tx, capture)
     return Answered("pending_approval", capture, opened.ask.id)
 
 
+def _requested(tx: Tx, capture: Capture, wanted: Request) -> Entry:
+    return Entry(
+        EventKind.CAPTURE_REQUESTED,
+        tx.now,
+        ask=capture.ask,
+        run=capture.run,
+        capture=capture.id,
+        agent=wanted.agent.id,
+        principal=wanted.agent.principal,
+        facts={"trace_id": capture.trace_id, "mode": wanted.mode},
+    )
+
+
 def _fresh(tx: Tx, place: Place, wanted: Request, capture_id: str, ask: str) -> Capture:
-    return Capture(
-        id=capture_id,
-        trace_id=wanted.regime.trace_id,
+    return fresh(
+        tx,
+        wanted.regime,
         environment=place.environment,
         repository=place.repository or "",
-        state=CaptureState.REQUESTED,
-        ask=ask,
-        agent=wanted.agent.id,
+        agent=wanted.agent,
         run=wanted.run.id,
-        requester=wanted.agent.principal,
         why=wanted.why,
-        artefact=None,
-        digest=None,
-        knobs=None,
-        error=None,
-        attempt=0,
-        successor=0,
-        moved_heads=0,
-        branch=None,
-        pull_request=None,
-        url=None,
-        head=None,
-        base=None,
-        status_comment=None,
-        created_at=tx.now,
-        updated_at=tx.now,
-        ready_at=None,
-        version=0,
+        ask=ask,
+        id=capture_id,
     )
 
 
@@ -202,11 +193,26 @@ def _sit(tx: Tx, capture: Capture, wanted: Request) -> None:
 
 def _is_hit(tx: Tx, rules: Rules, hit: Capture) -> bool:
     """Tell whether a finished capture was approved here, is not revoked, and is younger than the verb's `reuse`."""
-    ask = asks.get(tx, hit.ask) if hit.ask else None
-    if ask is None or ask.state is not AskState.APPROVED or votes.revocations_of(tx, ask.id):
-        return False
+    since = approved(tx, hit.ask)
     rule = lookup(rules.policy, VERB, {"trace_id": hit.trace_id, "regime": hit.regime.params()})
-    return not isinstance(rule, Refused) and ask.ended_at is not None and tx.now < ask.ended_at + rule.reuse
+    return since is not None and not isinstance(rule, Refused) and tx.now < since + rule.reuse
+
+
+def _again(tx: Tx, place: Place, wanted: Request) -> Answered | None:
+    """Measure again inside the frozen regime, without a person, where a place is free; None when it is another."""
+    before = measured_before(tx, wanted.run, wanted.regime) if wanted.loop is not None else None
+    if before is None or before.ask is None:
+        return None
+    if captures.count_under_way(tx, place.environment) >= place.slots - place.reserve:
+        return Answered("deferred", None, reason="no place to measure is free for what nobody approved anew")
+    capture = _fresh(tx, place, wanted, new_id(tx.now), before.ask)
+    captures.add(tx, capture)
+    # Who revokes the approval ends this one too.
+    waiters.add(tx, before.ask, WaiterKind.CAPTURE, capture.id)
+    ledger.append(tx, _requested(tx, capture, wanted))
+    apply(tx, capture, Event.APPROVED, "inside the frozen regime")
+    due.set_due(tx, DUTY, capture.id, tx.now)
+    return Answered("submitted", capture, before.ask)
 
 
 def apply(tx: Tx, capture: Capture, event: Event, reason: str | None = None, **values: Any) -> Capture | None:

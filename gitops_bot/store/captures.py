@@ -20,6 +20,7 @@ from gitops_bot.store.tables import asks, runs
 from gitops_bot.store.work_tables import capture_seats, captures, pull_requests, waiters
 
 ACTIVE: Final = (CaptureState.REQUESTED, CaptureState.APPROVED, CaptureState.SUBMITTED, CaptureState.RUNNING)
+MEASURED: Final = (CaptureState.SUBMITTED, CaptureState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,23 @@ _READY: Final = (
     .order_by(captures.c.ready_at.desc())
     .limit(1)
 )
-_OF_ASK: Final = select(captures).where(captures.c.ask == bindparam("of"))
+# A capture inside a frozen regime shares the ask of the one before it; the first is what the ask was about.
+_OF_ASK: Final = select(captures).where(captures.c.ask == bindparam("of")).order_by(captures.c.id).limit(1)
+_LAST_RESCOPED: Final = (
+    select(captures)
+    .join(capture_seats, capture_seats.c.capture == captures.c.id)
+    .where(
+        capture_seats.c.run == bindparam("by"),
+        capture_seats.c.run_version == bindparam("at_version"),
+        capture_seats.c.state == SeatState.RESCOPED.value,
+    )
+    .order_by(capture_seats.c.ended_at.desc(), captures.c.id.desc())
+    .limit(1)
+)
+_COUNT: Final = select(func.count()).where(
+    captures.c.environment == bindparam("in_"),
+    captures.c.state.in_(bindparam("states", expanding=True)),
+)
 _PAGE: Final = (
     select(captures).where(captures.c.id > bindparam("after")).order_by(captures.c.id).limit(bindparam("most"))
 )
@@ -232,6 +249,25 @@ def of_ask(tx: Tx, ask: str) -> Capture | None:
     """Find the capture that an ask is about."""
     row = tx.execute(_OF_ASK, {"of": ask}).one_or_none()
     return None if row is None else _capture(row)
+
+
+def last_rescoped(tx: Tx, run: str, version: int) -> Capture | None:
+    """Find the capture whose rescope one start of a loop acknowledged last."""
+    row = tx.execute(_LAST_RESCOPED, {"by": run, "at_version": version}).one_or_none()
+    return None if row is None else _capture(row)
+
+
+def count_under_way(tx: Tx, environment: str) -> int:
+    """Count the captures that take or are about to take a place to measure."""
+    states = [state.value for state in (CaptureState.APPROVED, *MEASURED)]
+    found: int = tx.execute(_COUNT, {"in_": environment, "states": states}).scalar_one()
+    return found
+
+
+def count_measured(tx: Tx, environment: str) -> int:
+    """Count the captures that take a place to measure now."""
+    found: int = tx.execute(_COUNT, {"in_": environment, "states": [state.value for state in MEASURED]}).scalar_one()
+    return found
 
 
 def page(tx: Tx, after: str, limit: int) -> list[Capture]:
