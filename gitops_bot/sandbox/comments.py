@@ -90,10 +90,10 @@ class Comments:
         self._note("edited", edited, editor_id, {"body": {"from": comment.body}})
         return self._put(edited)
 
-    def minimise_comment(self, comment: Comment, actor_id: int) -> Comment:
+    def minimise_comment(self, comment: Comment, actor_id: int, reason: str = "outdated") -> Comment:
         """Hide a comment; `updated_at` stays, as nothing says that GitHub moves it."""
         self._directory.require(self._directory.repositories[comment.repository_id], actor_id, Role.WRITE)
-        return self._put(replace(comment, minimised=True))
+        return self._put(replace(comment, minimised_as=reason))
 
     def delete_comment(self, comment: Comment, actor_id: int) -> None:
         """Remove a comment with its reactions; its author or anybody with write access may."""

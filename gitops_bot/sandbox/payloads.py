@@ -11,7 +11,7 @@ import json
 from gitops_bot.sandbox import pull_shapes, shapes
 from gitops_bot.sandbox.events import Event
 from gitops_bot.sandbox.hooks import Delivery, Hook
-from gitops_bot.sandbox.records import AccountType, Node, Repository, node_id, timestamp
+from gitops_bot.sandbox.records import REACTIONS, AccountType, Node, Repository, Thread, node_id, timestamp
 from gitops_bot.sandbox.shapes import Shape
 from gitops_bot.sandbox.world import World
 
@@ -26,12 +26,12 @@ def event_payload(world: World, event: Event) -> bytes:
     shape: Shape = {"action": event.action}
     if event.name == "pull_request":
         changes = dict(event.changes) if event.action == "synchronize" else _changes(event)
-        shape |= {"number": thread.number, **changes, "pull_request": pull_shapes.full_pull(world, thread)}
+        shape |= {"number": thread.number, **changes, "pull_request": _pull(world, thread)}
     else:
         assert event.comment is not None
         shape |= {
             **_changes(event),
-            "issue": shapes.issue(world, thread),
+            "issue": _issue(world, thread),
             "comment": shapes.comment(world, event.comment),
         }
     return _bytes({**shape, **_around(world, there, event.sender_id)})
@@ -85,6 +85,26 @@ def show_hook(world: World, hook: Hook) -> Shape:
     }
 
 
+def _issue(world: World, thread: Thread) -> Shape:
+    shape = shapes.issue(world, thread)
+    del shape["closed_by"]
+    counts: Shape = dict.fromkeys(REACTIONS, 0)
+    return {**shape, "reactions": {"url": f"{shape['url']}/reactions", "total_count": 0, **counts}}
+
+
+def _repository(world: World, there: Repository) -> Shape:
+    return {**shapes.repository(world, there), "web_commit_signoff_required": False, "custom_properties": {}}
+
+
+def _pull(world: World, thread: Thread) -> Shape:
+    shape, repository = pull_shapes.full_pull(world, thread), world.model.directory.repositories[thread.repository_id]
+    for side in ("head", "base"):
+        shown = shape[side]
+        assert isinstance(shown, dict)
+        shown["repo"] = _repository(world, repository)
+    return shape
+
+
 def _bytes(shape: Shape) -> bytes:
     return json.dumps(shape, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
@@ -95,7 +115,7 @@ def _changes(event: Event) -> Shape:
 
 def _around(world: World, there: Repository, sender_id: int) -> Shape:
     directory = world.model.directory
-    shape: Shape = {"repository": shapes.repository(world, there)}
+    shape: Shape = {"repository": _repository(world, there)}
     owner = directory.accounts[there.owner_id]
     if owner.type is AccountType.ORGANIZATION:
         here = f"{world.url}/orgs/{owner.login}"

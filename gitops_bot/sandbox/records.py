@@ -147,9 +147,14 @@ class Comment:
     created_at: int
     updated_at: int
     edits: tuple[Edit, ...] = ()
-    minimised: bool = False
+    minimised_as: str | None = None
     via_email: bool = False
     app: App | None = None
+
+    @property
+    def minimised(self) -> bool:
+        """Whether it is hidden."""
+        return self.minimised_as is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from gitops_bot.sandbox.records import node_id as global_id
 from gitops_bot.sandbox.refusals import Rejected
 from gitops_bot.sandbox.skin import Answer, Call, Route
 
+CLASSIFIERS = ("spam", "abuse", "off_topic", "outdated", "duplicate", "resolved")
+
 
 def answer(call: Call) -> Answer:
     """Run one query or mutation."""
@@ -48,6 +50,7 @@ def _mutations(call: Call) -> Thing:
         {
             "markPullRequestReadyForReview": _draft_mutation(call, "MarkPullRequestReadyForReview", draft=False),
             "convertPullRequestToDraft": _draft_mutation(call, "ConvertPullRequestToDraft", draft=True),
+            "minimizeComment": lambda given: _minimise(call, given),
         },
     )
 
@@ -67,6 +70,34 @@ def _draft_mutation(call: Call, name: str, *, draft: bool) -> Callable[[Argument
         return Thing(f"{name}Payload", fields)
 
     return change
+
+
+def _minimise(call: Call, given: Arguments) -> Thing:
+    wanted = given.get("input")
+    subject = wanted.get("subjectId") if isinstance(wanted, dict) else None
+    reason = str(wanted.get("classifier", "")).lower() if isinstance(wanted, dict) else ""
+    if not isinstance(subject, str) or reason not in CLASSIFIERS:
+        raise QueryError("Argument 'input' on Field has an invalid value. Expected type 'MinimizeCommentInput!'.")
+    repository, found = _comment_of(call, subject)
+    try:
+        hidden = call.world.model.comments.minimise_comment(found, call.account.id, reason)
+    except Rejected:
+        words = f"{call.account.login} does not have the correct permissions to execute `MinimizeComment`"
+        raise QueryError(words, "FORBIDDEN") from None
+    return Thing("MinimizeCommentPayload", {"minimizedComment": _comment(call, repository, hidden)})
+
+
+def _comment_of(call: Call, text: str) -> tuple[Repository, Comment]:
+    read = read_node_id(text)
+    if read is None or read[0] is not Node.COMMENT or len(read[1]) != 2:
+        raise _unresolved(text)
+    repository = _readable(call, read[1][0])
+    if repository is None:
+        raise _unresolved(text)
+    try:
+        return repository, call.world.model.comments.comment(repository, _number(read[1][1]))
+    except Rejected:
+        raise _unresolved(text) from None
 
 
 def _unresolved(text: str) -> QueryError:
@@ -111,13 +142,8 @@ def _node(call: Call, given: Arguments) -> Thing:
         account = call.world.model.directory.accounts.get(_number(parts[0]))
         if account is not None:
             return _actor(account)
-    if kind is Node.COMMENT and len(parts) == 2:
-        repository = _readable(call, parts[0])
-        if repository is not None:
-            try:
-                return _comment(call, repository, call.world.model.comments.comment(repository, _number(parts[1])))
-            except Rejected:
-                raise _unresolved(text) from None
+    if kind is Node.COMMENT:
+        return _comment(call, *_comment_of(call, text))
     raise _unresolved(text)
 
 
@@ -217,13 +243,47 @@ def _comment(call: Call, repository: Repository, found: Comment) -> Thing:
             "lastEditedAt": timestamp(last.at) if last else None,
             "includesCreatedEdit": last is not None,
             "isMinimized": found.minimised,
-            "minimizedReason": "outdated" if found.minimised else None,
+            "minimizedReason": found.minimised_as,
+            "url": f"{_page(call, repository, found.number)}#issuecomment-{found.id}",
+            "userContentEdits": lambda given: _edits(call, found, given),
             "createdViaEmail": found.via_email,
             "repository": Thing("Repository", {"databaseId": repository.id}),
             "pullRequest": None if thread.pull is None else _pull(call, repository, thread),
         },
         frozenset({"Node", "Comment", "Minimizable"}),
     )
+
+
+def _page(call: Call, repository: Repository, number: int) -> str:
+    return f"{call.world.url}/{call.world.model.directory.full_name(repository)}/pull/{number}"
+
+
+def _edits(call: Call, found: Comment, given: Arguments) -> Thing:
+    """Show what a comment said before; as at GitHub newest first, the first text being an edit too."""
+    accounts = call.world.model.directory.accounts
+    texts = [*(edit.before for edit in found.edits), found.body]
+    made = [(found.author_id, found.created_at), *((edit.editor_id, edit.at) for edit in found.edits)]
+    first, last = given.get("first"), given.get("last")
+    if not any(isinstance(size, int) and 0 < size <= 100 for size in (first, last)):
+        raise QueryError("You must provide a `first` or `last` value to properly paginate the `userContentEdits`.")
+    rows = [
+        Thing(
+            "UserContentEdit",
+            {
+                "id": global_id(Node.EDIT, found.id, place),
+                "createdAt": timestamp(at),
+                "editedAt": timestamp(at),
+                "updatedAt": timestamp(at),
+                "deletedAt": None,
+                "diff": texts[place],
+                "editor": _actor(accounts[editor]),
+            },
+        )
+        for place, (editor, at) in enumerate(made)
+    ][::-1]
+    shown = rows[:first] if isinstance(first, int) else rows[-last:] if isinstance(last, int) else rows
+    edited = rows if found.edits else []
+    return Thing("UserContentEditConnection", {"totalCount": len(edited), "nodes": shown if found.edits else []})
 
 
 ROUTES = (Route("POST", "/graphql", answer),)
