@@ -69,6 +69,7 @@ def duties_of(
     outside: Outside,
     names: tuple[str, ...] = (REPOSITORY,),
     poll_ms: int = NEVER,
+    addresses: Addresses | None = None,
 ) -> list[RowDuty]:
     """Make the duties of a broker over a real forge and an outside of files, armed."""
     capturer, link = FileCapturer(outside), FileLink(outside)
@@ -78,7 +79,7 @@ def duties_of(
         database=database,
         forge=forge,
         rules=rules,
-        repositories=Addresses(forge, names),
+        repositories=addresses or Addresses(forge, names),
         bot=None,
         moved=lambda tx, capture: head_moved(tx, rules, place, capture),
     )
@@ -105,19 +106,23 @@ class ForgeStage(CaptureStage):
     github: Sandbox = field(kw_only=True)
     token: str = field(kw_only=True)
     adapter: GitHubForge = field(init=False)
+    addresses: Addresses = field(init=False)
     names: tuple[str, ...] = (REPOSITORY,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.adapter = GitHubForge(self.github.url, self.token)
+        self.addresses = Addresses(self.adapter, self.names)
 
     def restart(self) -> None:
         """Play a new process: nothing that was in memory is left."""
         self.adapter.disconnect()
         self.adapter = GitHubForge(self.github.url, self.token)
+        self.addresses = Addresses(self.adapter, self.names)
 
     def duties(self) -> list[RowDuty]:
-        return duties_of(self.database, self.rules, self.place, self.adapter, self.outside, self.names)
+        known = self.addresses if self.addresses.names == self.names else None
+        return duties_of(self.database, self.rules, self.place, self.adapter, self.outside, self.names, addresses=known)
 
     def settle(self, rounds: int = 600) -> None:
         """Run every duty until nothing is due, back-offs of a few seconds included."""

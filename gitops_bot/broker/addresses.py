@@ -14,13 +14,13 @@ class Addresses(Mapping[int, str]):
 
     def __init__(self, forge: Forge, names: tuple[str, ...]) -> None:
         self._forge = forge
-        self._names = names
+        self.names = names
         self._known: dict[int, str] = {}
         self._lock = threading.Lock()
 
     def _all(self) -> Mapping[int, str]:
         with self._lock:
-            for name in self._names:
+            for name in self.names:
                 if name not in self._known.values():
                     self._known[self._forge.repository(name).id] = name
             return self._known
@@ -33,4 +33,4 @@ class Addresses(Mapping[int, str]):
         return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)

@@ -25,7 +25,7 @@ COSTS: Final[Mapping[str, int]] = {"forge.open_draft": 3, "forge.record": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class Window:
     """A sliding window in slices: how long it is and how fine it is counted (ms), and how much fits."""
 
     name: str
@@ -34,7 +34,7 @@ class _Window:
     most: int
 
 
-_WINDOWS: Final = (_Window("minute", 10_000, 6, A_MINUTE), _Window("hour", 60_000, 60, AN_HOUR))
+WINDOWS: Final = (Window("minute", 10_000, 6, A_MINUTE), Window("hour", 60_000, 60, AN_HOUR))
 
 
 def admit(tx: Tx, effect: StoredEffect) -> int:
@@ -45,7 +45,7 @@ def admit(tx: Tx, effect: StoredEffect) -> int:
     cost = COSTS.get(effect.kind, 1)
     urgent = effect.kind in URGENT or not URGENT.isdisjoint(outbox.kinds_in_lane(tx, effect.lane))
     kept: dict[str, dict[str, int]] = {}
-    for window in _WINDOWS:
+    for window in WINDOWS:
         now = tx.now // window.slice_ms
         # One slice more than the window holds: the oldest is over only in part.
         slices = {at: n for at, n in counts.get(window.name, {}).items() if now - window.slices <= int(at) <= now}
