@@ -139,8 +139,12 @@ def _own(argv: Sequence[str]) -> list[Path]:
 
 
 def _readable(paths: Sequence[Path]) -> list[str]:
-    seen = [path for path in paths if not path.is_relative_to("/usr")]
-    return _bound("--ro-bind", seen)
+    """Show paths once: what lies in a folder that is shown already cannot be put there again."""
+    shown: list[Path] = []
+    for path in sorted(paths, key=lambda path: len(path.parts)):
+        if not any(path.is_relative_to(folder) for folder in (Path("/usr"), *shown)):
+            shown.append(path)
+    return _bound("--ro-bind", shown)
 
 
 def _bound(how: str, paths: Sequence[Path]) -> list[str]:

@@ -1,0 +1,404 @@
+"""Loops, their broker and the API as real processes over one SQLite file: a person's word reaches whoever waits, once.
+
+The operator answers at a loop's bridge (channel `operator`), the capture program is instant, and there is no forge.
+"""
+
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from gitops_bot.authority.rules import Rules
+from gitops_bot.authority.settling import Voice, answer
+from gitops_bot.bootstrap.trust import pin, pinned_policy
+from gitops_bot.core.captures import CaptureState
+from gitops_bot.core.errors import Refused
+from gitops_bot.core.principals import PrincipalName
+from gitops_bot.core.verdicts import Answer, Channel
+from gitops_bot.store import agents, asks, captures, ledger
+from gitops_bot.store.captures import Capture
+from gitops_bot.store.engine import Database
+from gitops_bot.store.roles import Role
+from tests.integration.loop.conftest import WANTED, Loop
+from tests.store_fixtures import FreshDatabase
+
+BOT = (sys.executable, "-m", "gitops_bot.cli")
+POLICY = """
+schema = "gitops-bot/policy/v1"
+version = 1
+[people.alice]
+kind = "human"
+[people.bob]
+kind = "human"
+[people.demo-agent]
+kind = "service"
+owner = "alice"
+[asks.question]
+channels = ["workspace"]
+voters = { owner = true }
+[verbs."capture.approve"]
+channels = ["workspace", "operator"]
+voters = { people = ["alice", "bob"] }
+approve = 1
+expires = "7d"
+"""
+CAPTURE = """
+import json, os, pathlib, sys, time
+regime = json.load(sys.stdin)
+with open(sys.argv[1], "a") as log:
+    log.write(json.dumps(regime) + chr(10))
+while pathlib.Path(sys.argv[1] + ".hold").exists():
+    time.sleep(0.05)
+pathlib.Path("trace.jsonl").write_text(json.dumps(regime))
+pathlib.Path("knobs.json").write_text(json.dumps({"v": 1, "knobs": {"MOCK_TTFT_MS": "1.5"}}))
+"""
+# One turn: request the trace by the product's own command, leave the marker with the handle that it gave.
+AGENT = """
+import json, os, pathlib, subprocess, sys, time
+wanted, mode = sys.argv[1], sys.argv[2]
+if os.environ["LOOP_REGIME"] != wanted and os.environ["LOOP_ITERATION"] == "1":
+    bot = [sys.executable, "-m", "gitops_bot.cli", "capture", "request", wanted, "--mode", mode, "--why", "to see"]
+    asked = subprocess.run(bot, capture_output=True, text=True)
+    assert asked.returncode == 0, asked.stderr
+    regime = {"model": "Qwen/Qwen3-0.6B", "concurrency": 48, "prefixes": 8, "max_tokens": 8, "long_tokens": 0}
+    marker = {"trace_id": wanted, "regime": {**regime, "long_frac": 0.0}, "handle": asked.stdout.strip(), "mode": mode}
+    pathlib.Path("PROVISIONING_PENDING.json").write_text(json.dumps(marker))
+else:
+    time.sleep(float(sys.argv[3]))
+    value = pathlib.Path("value")
+    value.write_text(str(float(value.read_text()) - 1))
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def started(command: str, folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / f"{command}.log").open("ab") as log:
+        return subprocess.Popen(
+            [*BOT, command, "--config", str(folder / "gitops-bot.toml")], cwd=folder, stdout=log, stderr=log
+        )
+
+
+def until(seen: Callable[[], Any], what: str = "", timeout: float = 40) -> Any:
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if found := seen():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not in time: {what}")
+
+
+@dataclass
+class House:
+    """A broker, its API, and loops that a test adds."""
+
+    folder: Path
+    url: str
+    database: Database
+    rules: Rules
+    token_file: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
+
+    @property
+    def measured(self) -> list[dict[str, Any]]:
+        """What the capture program was run for."""
+        log = self.folder / "measured"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Let captures wait for as long as this lasts."""
+        hold = self.folder / "measured.hold"
+        hold.touch()
+        yield
+        hold.unlink()
+
+    def loop(self, name: str, *, mode: str = "block", pause: float = 0.0) -> Loop:
+        """Make a loop with the agent that asks."""
+        home = self.folder / name
+        home.mkdir()
+        loop = Loop(home)
+        (home / "agent.py").write_text(AGENT)
+        loop.agent = [sys.executable, str(home / "agent.py"), WANTED, mode, str(pause)]
+        self.loops.append(loop)
+        return loop
+
+    def options(self, loop: Loop, *more: str) -> list[str]:
+        joined = ["--broker-url", self.url, "--loop-token-file", str(self.token_file), "--id", loop.home.name]
+        return [*joined, *more]
+
+    def start(self, loop: Loop, *more: str, iterations: int = 2) -> None:
+        loop.start(*self.options(loop, *more), iterations=iterations)
+
+    def broker(self) -> subprocess.Popen[bytes]:
+        """Start the broker."""
+        process = started("broker", self.folder)
+        self.processes.append(process)
+        until(lambda: "ready" in (self.folder / "broker.log").read_text(), "a broker")
+        return process
+
+    def capture(self) -> Capture:
+        """Read the one capture."""
+        with self.database.read() as tx:
+            (found,) = captures.page(tx, "", 10)
+        return found
+
+    def until_capture(self, state: CaptureState) -> Capture:
+        until(lambda: self.capture().state is state, f"{state}: {self.said()}")
+        return self.capture()
+
+    def said(self) -> str:
+        return (self.folder / "broker.log").read_text()[-3000:]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """List the ledger entries of a kind about the one capture's ask."""
+        ask = self.capture().ask
+        assert ask is not None
+        with self.database.read() as tx:
+            return [dict(entry) for entry in ledger.of_ask(tx, ask) if entry["kind"] == kind]
+
+
+@pytest.fixture
+def house(sqlite_database: FreshDatabase) -> Iterator[House]:
+    folder = Path(tempfile.mkdtemp(prefix="gb-"))  # short: the hints of a broker are a socket
+    (folder / ".gitops-bot").mkdir(mode=0o700)
+    (folder / "policies").mkdir()
+    (folder / "policies" / "policy.toml").write_text(POLICY)
+    (folder / "url").touch(mode=0o600)
+    (folder / "url").write_text(sqlite_database.owner_url)
+    (folder / "capture.py").write_text(CAPTURE)
+    port = free_port()
+    program = json.dumps([sys.executable, str(folder / "capture.py"), str(folder / "measured")])
+    config = folder / "gitops-bot.toml"
+    config.write_text(
+        f'[database]\nurl_file = "url"\n[workspace]\nbind = "127.0.0.1:{port}"\n'
+        f'[broker]\noperator = "bob"\nresume_grace = "1m"\n[capture]\nprogram = {program}\n'
+    )
+    pin(folder / "policies", folder / ".gitops-bot" / "trust.json")
+    added = subprocess.run(
+        [*BOT, "agent", "add", "tuner", "--principal", "demo-agent", "--loop", "--config", str(config)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    token = folder / "loop.token"
+    token.touch(mode=0o600)
+    token.write_text(added.stdout.strip())
+    policy = pinned_policy(folder / "policies", folder / ".gitops-bot" / "trust.json")
+    rules = Rules(policy, "local", "production")
+    made = House(folder, f"http://127.0.0.1:{port}", sqlite_database.open(Role.HOST), rules, token)
+    made.processes.append(started("workspace", folder))
+    try:
+        until(lambda: ready(made.url), "a workspace")
+        made.broker()
+        yield made
+    finally:
+        for process in [*made.processes, *(loop.process for loop in made.loops if loop.process is not None)]:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        for loop in made.loops:
+            for bridge in loop.bridges:
+                bridge.close()
+        shutil.rmtree(folder)
+
+
+def ready(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/readyz", timeout=5).status_code == 200
+    except requests.ConnectionError:
+        return False
+
+
+def approve(loop: Loop, key: str = "press") -> None:
+    reply = loop.connect("operator").ask({"cmd": "approve", "trace_id": WANTED, "id": key})
+    assert (reply["ok"], reply.get("claimed")) == (True, True), reply
+
+
+def test_an_operator_at_the_bridge_has_a_trace_measured_and_the_loop_woken(house: House) -> None:
+    """The whole way: asked over HTTP, claimed at the bridge, settled as bob, measured, rescoped, one segment."""
+    loop = house.loop("one")
+    house.start(loop)
+    loop.parked()
+    assert loop.kinds("approval_wait")[0]["handle"] == house.capture().id
+    approve(loop)
+    assert loop.end() == 0, loop.log()
+    assert [line["regime"] for line in loop.kinds("segment")] == ["default", WANTED]
+    house.until_capture(CaptureState.RESCOPED)
+    assert len(house.measured) == 1
+    (vote,) = house.events("vote.counted")
+    assert (vote["principal"], vote["channel"]) == ("bob", "operator")
+    (claimed,) = loop.kinds("approval_claimed")
+    assert (claimed["decision"], claimed["key"]) == ("approve", "press")
+    settled = [json.loads(line) for line in (loop.state / "admissions.jsonl").read_text().splitlines()]
+    assert {line["key"]: line.get("outcome") for line in settled if line["kind"] == "settled"}["press"] == "applied"
+
+
+def test_an_agent_in_bubblewrap_asks_by_the_products_own_command(house: House) -> None:
+    loop = house.loop("one")
+    house.start(loop, "--bubblewrap")
+    loop.parked()
+    approve(loop)
+    assert loop.end() == 0, loop.log()
+    assert len(loop.kinds("segment")) == 2
+
+
+@pytest.mark.parametrize("operator", ["", "bob"])
+def test_without_an_operator_the_bridge_says_so_and_nothing_is_claimed(house: House, operator: str) -> None:
+    """The workspace that registers the loop knows who is named; its twin names bob."""
+    config = house.folder / "gitops-bot.toml"
+    config.write_text(config.read_text().replace('operator = "bob"', f'operator = "{operator}"'))
+    served = house.processes[0]
+    served.kill()
+    served.wait()
+    house.processes[0] = started("workspace", house.folder)
+    until(lambda: ready(house.url), "a workspace")
+    loop = house.loop("one")
+    house.start(loop)
+    loop.parked()
+    reply = loop.connect("operator").ask({"cmd": "approve", "id": "k"})
+    if operator:
+        assert reply["claimed"] is True
+    else:
+        assert reply == {"ok": False, "cmd": "approve", "error": "no operator named", "key": "k"}
+        assert loop.kinds("approval_claimed") == []
+
+
+def test_35_a_capture_that_succeeds_while_the_loop_restarts_wakes_it_once(house: House) -> None:
+    loop = house.loop("one")
+    house.start(loop)
+    loop.parked()
+    with house.holding():
+        approve(loop)
+        until(lambda: house.measured, house.said())
+        loop.kill(signal.SIGKILL)
+    house.until_capture(CaptureState.READY)
+    time.sleep(1.0)  # the broker tries a loop that is away
+    assert house.capture().state is CaptureState.READY
+    house.start(loop, "--resume")
+    assert loop.end() == 0, loop.log()
+    assert [line["class"] for line in loop.kinds("recovery")] == ["died_awaiting_approval"]
+    assert [line["regime"] for line in loop.kinds("segment")] == ["default", WANTED]
+    house.until_capture(CaptureState.RESCOPED)
+    assert len(house.events("bridge.rescope_acknowledged")) == 1
+    assert len(house.measured) == 1
+
+
+def test_35_a_broker_that_is_killed_while_it_captures_wakes_the_loop_all_the_same(house: House) -> None:
+    loop = house.loop("one")
+    house.start(loop)
+    loop.parked()
+    with house.holding():
+        approve(loop)
+        until(lambda: house.measured, house.said())
+        house.processes[-1].kill()
+        house.processes[-1].wait()
+    (house.folder / "broker.log").write_text("")
+    house.broker()
+    assert loop.end(timeout=90) == 0, loop.log()
+    assert [line["regime"] for line in loop.kinds("segment")] == ["default", WANTED]
+    assert len(house.measured) == 1
+
+
+def test_41_when_max_park_ran_out_a_later_approve_is_refused_and_nothing_is_captured(house: House) -> None:
+    loop = house.loop("one")
+    house.start(loop, "--max-park", "2s")
+    assert loop.end() == 2
+    assert [line["outcome"] for line in loop.kinds("approval_resolved")] == ["timeout"]
+    capture = house.until_capture(CaptureState.CANCELLED)
+    assert capture.ask is not None
+    with house.database.write() as tx:
+        ask = asks.get(tx, capture.ask)
+        assert ask is not None
+        bob = house.rules.policy.people[PrincipalName("bob")].principal
+        late = answer(
+            tx, house.rules, ask.id, Answer("approve", None, ask.binding), Voice(bob, Channel.WORKSPACE, b"{}")
+        )
+    assert isinstance(late, Refused)
+    assert (late.reason, late.facts["state"]) == ("withdrawn", "WITHDRAWN")
+    assert house.measured == []
+
+
+def test_41_its_twin_whose_time_has_not_run_out_is_captured(house: House) -> None:
+    loop = house.loop("one")
+    house.start(loop, "--max-park", "1h")
+    loop.parked()
+    approve(loop)
+    assert loop.end() == 0
+    assert len(house.measured) == 1
+
+
+def test_42_two_loops_that_wait_for_one_trace_get_one_ask_one_capture_and_a_rescope_each(house: House) -> None:
+    first, second = house.loop("one"), house.loop("two")
+    for loop in (first, second):
+        house.start(loop)
+    for loop in (first, second):
+        loop.parked()
+    handles = {loop.kinds("approval_wait")[0]["handle"] for loop in (first, second)}
+    assert handles == {house.capture().id}
+    approve(second)
+    for loop in (first, second):
+        assert loop.end(timeout=60) == 0, loop.log()
+        assert [line["regime"] for line in loop.kinds("segment")] == ["default", WANTED]
+    assert len(house.measured) == 1
+    assert len(house.events("ask.opened")) == 1
+    house.until_capture(CaptureState.RESCOPED)
+    told = {entry["facts"]["loop"] for entry in house.events("bridge.rescope_acknowledged")}
+    assert told == {"one", "two"}
+    assert len(house.events("bridge.rescope_acknowledged")) == 2
+
+
+def test_a_deny_at_the_bridge_reaches_every_loop_that_waits(house: House) -> None:
+    first, second = house.loop("one"), house.loop("two", mode="continue", pause=1.0)
+    house.start(first)
+    house.start(second, iterations=8)
+    first.parked()
+    second.until(lambda: second.kinds("approval_wait"))
+    said = first.connect("operator").ask({"cmd": "deny", "reason": "too dear", "id": "d"})
+    assert said == {"ok": True, "cmd": "deny", "claimed": True, "reason": "too dear", "key": "d"}
+    assert first.end() == 2
+    assert "too dear" in json.loads((first.workspace / "ESCALATION.json").read_text())["reason"]
+    assert second.end() == 0
+    assert [line["outcome"] for line in second.kinds("approval_resolved")] == ["denied"]
+    assert house.measured == []
+    assert house.capture().state is CaptureState.DENIED
+
+
+def test_a_stop_without_a_resume_in_time_takes_the_wish_away(house: House) -> None:
+    config = house.folder / "gitops-bot.toml"
+    config.write_text(config.read_text().replace('resume_grace = "1m"', 'resume_grace = "1s"'))
+    house.processes[-1].kill()
+    house.processes[-1].wait()
+    (house.folder / "broker.log").write_text("")
+    house.broker()
+    loop = house.loop("one")
+    house.start(loop)
+    loop.parked()
+    assert loop.connect("operator").ask({"cmd": "stop"})["ok"] is True
+    loop.end()
+    house.until_capture(CaptureState.CANCELLED)
+
+
+def test_the_registration_says_whether_the_agent_shares_its_user(house: House) -> None:
+    for name, more in (("shared", ()), ("apart", ("--bubblewrap",))):
+        loop = house.loop(name)
+        house.start(loop, *more)
+        loop.parked()
+    with house.database.read() as tx:
+        assert {loop.id: loop.shares_user for loop in agents.all_loops(tx)} == {"shared": True, "apart": False}
