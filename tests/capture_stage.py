@@ -36,6 +36,7 @@ class CaptureStage(Stage):
 
     folder: Path = Path()
     forge: bool = True
+    lease_ms: int = 2_000
     outside: Outside = field(init=False)
     link: FileLink = field(init=False)
     place: Place = field(init=False)
@@ -90,7 +91,7 @@ class CaptureStage(Stage):
 
     def duties(self) -> list[RowDuty]:
         """Make the duties, as a broker that starts would."""
-        return duties_of(self.database, self.rules, self.place, self.outside)
+        return duties_of(self.database, self.rules, self.place, self.outside, self.lease_ms)
 
     def settle(self, rounds: int = 60) -> None:
         """Run every duty until nothing is due."""
@@ -113,7 +114,7 @@ class CaptureStage(Stage):
             due.set_due(tx, moves.DUTY, of.id, tx.now)
 
 
-def duties_of(database: Database, rules: Rules, place: Place, outside: Outside) -> list[RowDuty]:
+def duties_of(database: Database, rules: Rules, place: Place, outside: Outside, lease_ms: int) -> list[RowDuty]:
     """Make the duties of a broker over an outside of files."""
     capturer, link = FileCapturer(outside), FileLink(outside)
     forge = cast(Forge, FileForge(outside)) if place.repository else None
@@ -121,7 +122,7 @@ def duties_of(database: Database, rules: Rules, place: Place, outside: Outside) 
     if forge is not None:
         routes |= OnForge(database, forge, rules, "a minute of one GPU").routes()
     advance = Advance(database, rules, place, forge, Measuring(capturer, attempts=2, poll_ms=1))
-    pace = Pace(batch=5, lease_ms=2_000, first_ms=1, most_ms=20)
+    pace = Pace(batch=5, lease_ms=lease_ms, first_ms=1, most_ms=20)
     sealer = Sealer(database)
     return [
         RowDuty(moves.DUTY, database, advance.one, pace),
