@@ -91,6 +91,8 @@ class Loop:
         (home / "agent.py").write_text(AGENT)
         (home / "judge.py").write_text(JUDGE)
         self.agent = [sys.executable, str(home / "agent.py"), str(home / "plan.json")]
+        self.program = ["-m", "gitops_bot.cli"]
+        self.judge = f"{sys.executable} {home / 'judge.py'}"
         self.process: subprocess.Popen[bytes] | None = None
         self.bridges: list[Bridge] = []
 
@@ -102,9 +104,8 @@ class Loop:
         """Start it; `options` come before the agent."""
         (self.state / "control-address").unlink(missing_ok=True)
         port = ["--control-port", "0"] if bridge else []
-        judge = f"{sys.executable} {self.home / 'judge.py'}"
-        command = [sys.executable, "-m", "gitops_bot.cli", "loop", "run", "--workspace", str(self.workspace)]
-        command += ["--goal", "a smaller value", "--judge", judge, *port, "--max-iterations", str(iterations)]
+        command = [sys.executable, *self.program, "loop", "run", "--workspace", str(self.workspace)]
+        command += ["--goal", "a smaller value", "--judge", self.judge, *port, "--max-iterations", str(iterations)]
         command += [*options, "--", *self.agent]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "SECRET_X": "leak"})
 
@@ -120,8 +121,9 @@ class Loop:
         self.end()
 
     def log(self) -> list[dict[str, Any]]:
+        """Read the whole lines of its log; a killed writer may have left the last one torn."""
         path = self.state / "session.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
     def kinds(self, kind: str) -> list[dict[str, Any]]:
         return [line for line in self.log() if line["kind"] == kind]
