@@ -1,5 +1,6 @@
 """Run a forge as its own process: `python -m gitops_bot.sandbox --root DIR --port N --seed FILE.json`.
 
+With `--control-file` who knows the secret in that file may set it up further and disturb it (`remote`).
 Writes one JSON line `{"url": …}` to standard output when it answers, and ends cleanly on SIGTERM or SIGINT.
 """
 
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from gitops_bot.core.errors import ConfigError
 from gitops_bot.sandbox.http import Sandbox
-from gitops_bot.sandbox.seed import plant
+from gitops_bot.sandbox.seed import plant, secret_of
 
 
 def main(argv: list[str]) -> int:
@@ -21,12 +22,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--root", type=Path, required=True, help="folder for the git repositories")
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     parser.add_argument("--seed", type=Path, required=True, help="JSON file with accounts, repositories and grants")
+    parser.add_argument("--control-file", type=Path, help="file (mode 0600) with the secret for control over HTTP")
     given = parser.parse_args(argv)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
-        started = Sandbox.start(given.root, given.port)
+        secret = None if given.control_file is None else secret_of(given.control_file)
+        started = Sandbox.start(given.root, given.port, secret=secret)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     except OSError as error:
         sys.stderr.write(f"cannot listen or keep files: {error.strerror}\n")
         return 2

@@ -100,6 +100,10 @@ class Disturbances(Setup):
         with self.world.lock:
             return Counter(self.world.answers)
 
+    def count_requests(self) -> Counter[tuple[str, str]]:
+        """Give `requests` by a method, for another process."""
+        return self.requests
+
     def reset_counters(self) -> None:
         """Set both counts back to nothing."""
         with self.world.lock:

@@ -37,9 +37,12 @@ class Sandbox(Control):
         self._deliverer: Deliverer | None = None
 
     @classmethod
-    def start(cls, root: Path, port: int = 0, *, clock: Callable[[], float] | None = None) -> "Sandbox":
+    def start(
+        cls, root: Path, port: int = 0, *, clock: Callable[[], float] | None = None, secret: str | None = None
+    ) -> "Sandbox":
         """Start a forge that keeps its git repositories under `root`; port 0 takes a free one.
 
+        With a secret, who knows it may set up and disturb the forge over HTTP too (`remote`).
         `clock` gives seconds since the epoch; the forge is the outside, so by default it has a clock of its own.
         """
         # Flask and waitress take a while to import; whoever only imports this module does not pay.
@@ -49,7 +52,7 @@ class Sandbox(Control):
         sandbox = cls(root, clock or own)
         root.mkdir(parents=True, exist_ok=True)
         sandbox._server = create_server(
-            application(sandbox.world),
+            application(sandbox, secret),
             map=sandbox._sockets,
             host="127.0.0.1",
             port=port,
@@ -122,12 +125,13 @@ def routes() -> tuple[Route, ...]:
     return tuple(route for noun in nouns for route in noun.ROUTES)
 
 
-def application(world: World) -> "Flask":
-    """Build the web application over a world."""
+def application(control: Control, secret: str | None = None) -> "Flask":
+    """Build the web application over a forge."""
     from flask import Flask
 
-    from gitops_bot.sandbox import page
+    from gitops_bot.sandbox import page, remote
 
+    world = control.world
     app = Flask("gitops_bot.sandbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = REQUEST_LIMIT
     app.url_map.merge_slashes = False
@@ -135,6 +139,8 @@ def application(world: World) -> "Flask":
         _register(app, world, route)
     page.register(app, world)
     _serve_git(app, world)
+    if secret is not None:
+        remote.register(app, control, secret)
     for status in (404, 405, 413):
         app.register_error_handler(status, _unrouted)
     return app

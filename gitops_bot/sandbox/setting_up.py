@@ -55,11 +55,14 @@ class Setup:
             self.world.model.directory.add_account(f"{slug}[bot]", bot_id, AccountType.BOT, self.world.now())
         return app
 
-    def installation_token(self, app: App, *, lifetime: int = INSTALLATION_LIFE) -> str:
-        """Give an app a token of its installation: far longer than 40 characters, and expiring."""
-        made = f"ghs_{secrets.token_urlsafe(300)}"
+    def installation_token(
+        self, app: App, *, lifetime: int | None = INSTALLATION_LIFE, token: str | None = None
+    ) -> str:
+        """Give an app a token of its installation: far longer than 40 characters, and expiring after seconds."""
+        made = token or f"ghs_{secrets.token_urlsafe(300)}"
         with self.world.lock:
-            account, until = self._account_id(f"{app.slug}[bot]"), self.world.now() + lifetime
+            account = self._account_id(f"{app.slug}[bot]")
+            until = None if lifetime is None else self.world.now() + lifetime
             self.world.model.directory.add_token(made, account, app, expires_at=until, installation=app.id)
         return made
 
@@ -121,6 +124,10 @@ class Setup:
         with self.world.lock:
             hook = self.world.model.hooks.hook(self._repository(full_name), hook_id)
             self.world.model.hooks.change(hook, active=active, secret=secret)
+
+    def stop_clock(self, at: int) -> None:
+        """Let the forge's time stand still, at seconds since the epoch."""
+        self.set_now(lambda: at)
 
     def set_now(self, clock: Callable[[], float]) -> None:
         """Let the forge read its time from here on from `clock`, seconds since the epoch."""

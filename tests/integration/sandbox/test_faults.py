@@ -1,5 +1,7 @@
 """Faults on demand and the counters, as flows under fault use them."""
 
+import threading
+
 import pytest
 from github import Auth, Github, GithubException, RateLimitExceededException
 
@@ -88,3 +90,144 @@ def test_an_unknown_path_and_method_are_404_in_json(forge) -> None:
         status, _, body = requester.requestJson(method, path)
         assert status == 404
         assert '"Not Found"' in body
+
+
+def test_a_slow_answer_is_late_and_well_and_holds_up_nobody(forge) -> None:
+    """While one waits, another is served."""
+    forge.sandbox.slow_next("GET /user", 1.5)
+    late: list[str] = []
+    waiting = threading.Thread(target=lambda: late.append(forge.client("alice").get_user().login))
+    waiting.start()
+    while not forge.sandbox.requests:
+        threading.Event().wait(0.01)
+    assert forge.repository("bob").full_name == REPOSITORY
+    assert late == []
+    waiting.join()
+    assert late == ["alice"]
+
+
+def test_a_head_moves_after_so_many_reads(forge) -> None:
+    """The race between reading and acting, on demand."""
+    pull = forge.draft()
+    asked = pull.head.sha
+    forge.sandbox.move_head_after(REPOSITORY, pull.head.ref, "alice", reads=2)
+    read = [forge.repository().get_pull(1).head.sha for _ in range(4)]
+    assert read[:2] == [asked, asked]
+    assert read[2] == read[3] != asked
+
+
+def test_a_token_ends_at_its_time(forge) -> None:
+    token = forge.sandbox.add_token("alice", lifetime=60)
+    client = forge.client("alice", token=token)
+    assert client.get_user().login == "alice"
+    forge.now += 60
+    with pytest.raises(GithubException) as refused:
+        forge.client("alice", token=token).get_user().login  # noqa: B018 # the attribute sends the request
+    assert refused.value.status == 401
+
+
+def test_a_304_on_demand_hides_what_is_new(forge) -> None:
+    number = forge.draft().number
+    requester = forge.client("alice").requester
+    forge.sandbox.comment(REPOSITORY, number, "carol", "new")
+    forge.sandbox.fail_next("GET */issues/comments", 304)
+    status, _, body = requester.requestJson("GET", f"/repos/{REPOSITORY}/issues/comments")
+    assert (status, body) == (304, "")
+    _, listed = requester.requestJsonAndCheck("GET", f"/repos/{REPOSITORY}/issues/comments")
+    assert [row["body"] for row in listed] == ["new"]
+
+
+def test_a_locked_thread_takes_writers_only(forge) -> None:
+    """Locked and unlocked over REST; 403 to a triager, for comments and reactions."""
+    number = forge.draft().number
+    issue = forge.repository("alice").get_issue(number)
+    written = issue.create_comment("before")
+    issue.lock("resolved")
+    assert forge.repository().get_pull(number).raw_data["active_lock_reason"] == "resolved"
+    theirs = forge.repository("bob").get_issue(number)
+    for act in (lambda: theirs.create_comment("x"), lambda: theirs.get_comment(written.id).create_reaction("eyes")):
+        with pytest.raises(GithubException) as refused:
+            act()
+        assert refused.value.status == 403
+    issue.create_comment("a writer may")
+    issue.unlock()
+    assert theirs.create_comment("again").body == "again"
+
+
+def test_a_plan_is_forgotten_on_demand(forge) -> None:
+    forge.sandbox.fail_next("*", 500, times=9)
+    forge.sandbox.clear_faults()
+    assert forge.client("alice").get_user().login == "alice"
+
+
+# Limits
+
+
+def test_ordinary_use_meets_no_secondary_limit(forge) -> None:
+    """They are off until a test wants them."""
+    number = forge.draft().number
+    issue = forge.repository("alice").get_issue(number)
+    for index in range(100):
+        issue.create_comment(f"text {index}")
+
+
+def test_content_is_limited_by_the_minute_and_says_until_when(forge) -> None:
+    """80 a minute, for each account; reading goes on; after `retry-after` it is well again."""
+    number = forge.draft().number
+    forge.sandbox.obey_limits(secondary=True)
+    issue = forge.repository("alice").get_issue(number)
+    for index in range(80):
+        issue.create_comment(f"text {index}")
+    forge.now += 20
+    with pytest.raises(RateLimitExceededException) as refused:
+        issue.create_comment("one more")
+    assert refused.value.headers is not None
+    assert refused.value.headers["retry-after"] == "40"
+    assert int(refused.value.headers["x-ratelimit-remaining"]) > 4000
+    assert forge.repository("alice").get_issue(number).comments == 80
+    assert forge.repository("bob").get_issue(number).create_comment("another account").body
+    forge.now += 40
+    assert issue.create_comment("later").body == "later"
+
+
+def test_points_are_limited_by_the_minute(forge) -> None:
+    """900 points: reading costs 1, writing 5; GraphQL has a row of its own."""
+    forge.sandbox.obey_limits(secondary=True)
+    requester = forge.client("alice").requester
+    told = [requester.requestJson("PUT", f"/repos/{REPOSITORY}/issues/99/lock")[0] for _ in range(179)]
+    assert set(told) == {404}
+    assert {requester.requestJson("GET", "/user")[0] for _ in range(5)} == {200}
+    status, headers, body = requester.requestJson("GET", "/user")
+    assert (status, headers["retry-after"]) == (403, "60")
+    assert "secondary rate limit" in body
+    query = {"query": "query { viewer { login } }"}
+    assert requester.requestJson("POST", "/graphql", input=query)[0] == 200
+
+
+def test_the_primary_limit_is_counted_down_and_comes_back(forge) -> None:
+    """Headers say what is left; a 304 costs nothing; at nothing left it is 403 until the reset."""
+    forge.sandbox.obey_limits(hourly=3)
+    requester = forge.client("alice").requester
+    first = requester.requestJson("GET", "/user")
+    assert (first[1]["x-ratelimit-remaining"], first[1]["x-ratelimit-resource"]) == ("2", "core")
+    again = requester.requestJson("GET", "/user", headers={"If-None-Match": first[1]["etag"]})
+    assert (again[0], again[1]["x-ratelimit-remaining"]) == (304, "2")
+    for _ in range(2):
+        assert requester.requestJson("GET", "/user")[0] == 200
+    spent = requester.requestJson("GET", "/user")
+    assert (spent[0], spent[1]["x-ratelimit-remaining"]) == (403, "0")
+    assert "retry-after" not in spent[1]
+    forge.now = int(spent[1]["x-ratelimit-reset"])
+    assert requester.requestJson("GET", "/user")[0] == 200
+
+
+def test_an_etag_belongs_to_a_token(forge) -> None:
+    """Another token of the same account is answered 200 once."""
+    other = forge.sandbox.add_token("alice")
+    path = f"/repos/{REPOSITORY}/issues/comments"
+    one, two = forge.client("alice").requester, forge.client("alice", token=other).requester
+    etag = one.requestJson("GET", path)[1]["etag"]
+    assert one.requestJson("GET", path, headers={"If-None-Match": etag})[0] == 304
+    answered = two.requestJson("GET", path, headers={"If-None-Match": etag})
+    assert answered[0] == 200
+    assert two.requestJson("GET", path, headers={"If-None-Match": answered[1]["etag"]})[0] == 304
