@@ -36,7 +36,7 @@ def test_a_comment_from_the_page_is_a_comment_of_the_chosen_account(forge) -> No
     assert posted.status_code == 200
     (made,) = forge.sandbox.comments(REPOSITORY, number)
     assert (made.author_id, made.body) == (1001, "/capture-status\r\nthanks")
-    assert posted.url == f"{there}#issuecomment-{made.id}"
+    assert posted.url == f"{there}?as=alice#issuecomment-{made.id}"
 
 
 @pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://127.0.0.1:1"])
