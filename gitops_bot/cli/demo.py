@@ -3,6 +3,7 @@
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,19 +21,21 @@ if TYPE_CHECKING:
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="An empty or new folder to keep everything in (default: a temporary one, removed after success).",
+    help="An empty or new folder to keep everything in (default: a temporary one; after success only plots stay).",
 )
 def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int:  # noqa: ARG001 # one scenario so far
     """Run the main job: a sandbox forge, an inference server, the broker, the workspace and a loop, all on loopback.
 
     The loop's agent asks for a regime that nobody measured yet and parks. You approve with a comment on the pull
-    request whose address is printed; the trace is measured and the loop goes on in a new segment.
+    request whose address is printed; the trace is measured and the loop goes on in a new segment. Then it asks for
+    more and goes on meanwhile; deny it and see.
 
     \b
       gitops-bot demo                 you are the person
-      gitops-bot demo --auto          alice approves by herself; ends with the time line
+      gitops-bot demo --auto          alice answers by herself; ends with segments, scores and a plot
       gitops-bot demo --auto --json   the same as one document
     """
+    from gitops_bot.cli.terminal import escaped
     from gitops_bot.core.errors import ConfigError
     from gitops_bot.demo.capture import play
 
@@ -40,14 +43,13 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int: 
         raise ConfigError(f"{folder} is not empty", fix="name a new folder")
     root = (folder or Path(tempfile.mkdtemp(prefix="gitops-bot-demo-"))).absolute()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    began = time.monotonic()
 
     def tell(line: str) -> None:
-        from gitops_bot.cli.terminal import escaped
-
-        click.echo(escaped(line), err=as_json)
+        click.echo(escaped(f"{time.monotonic() - began:6.1f} s  {line}"), err=as_json)
 
     def show(outcome: "Outcome") -> None:
-        _summary(outcome.document())
+        _summary(outcome)
         tell("everything still runs, to be looked at; Ctrl-C ends it")
 
     # SIGTERM ends the demo as Ctrl-C does: its processes are ended, newest first.
@@ -59,19 +61,32 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int: 
 
         click.echo(json.dumps(outcome.document(), sort_keys=True))
     elif auto:
-        _summary(outcome.document())
+        _summary(outcome)
     if outcome.ok and folder is None:
-        shutil.rmtree(root, ignore_errors=True)
+        _keep_plots(root, outcome.plots)
     return 0 if outcome.ok else 1
 
 
-def _summary(document: dict[str, object]) -> None:
+def _summary(outcome: "Outcome") -> None:
     from gitops_bot.cli.terminal import escaped
+    from gitops_bot.demo import telling
 
-    click.echo("\nsegments (scores are compared inside one segment only; lower is better)")
-    segments = document["segments"]
-    assert isinstance(segments, list)
-    for number, one in enumerate(segments, 1):
-        row = f"  {number}. {one['regime']}  baseline {one['baseline']}  best {one['best']}  turns {one['turns']}"
-        click.echo(escaped(row))
-    click.echo("in order, ledger intact" if document["ok"] else escaped(f"FAILED: {document['problem']}"))
+    lines = ["", "segments (scores compare inside one segment only; p99 in ms, lower is better)", ""]
+    lines += [f"  {line}" for line in telling.table(outcome.segments)]
+    lines += ["", *telling.plot(outcome.segments), ""]
+    lines += [f"{name:<16} {address}" for name, address in outcome.addresses]
+    lines += [f"{'plot':<16} {path}" for path in outcome.plots]
+    lines += ["", "in order, ledger intact" if outcome.ok else f"FAILED: {outcome.problem}"]
+    for line in lines:
+        click.echo(escaped(line))
+
+
+def _keep_plots(root: Path, plots: tuple[Path, ...]) -> None:
+    """Take away everything of a demo but the pictures that it named."""
+    kept = set(plots)
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path in plot.parents for plot in kept):
+                shutil.rmtree(path, ignore_errors=True)
+        elif path not in kept:
+            path.unlink(missing_ok=True)

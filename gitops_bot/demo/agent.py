@@ -1,9 +1,10 @@
 """The demo's agent as a command: one turn of a hill climb over `picker.json`, in the folder it is started in.
 
-From its second turn on, while it is not measured at c=48, it asks for a capture of that regime instead, leaves the
-marker in `block` mode and ends its turn. It is an agent like any other: it knows the broker's HTTP API, the marker and
-its prompt, and has no way in that others lack. Its own idea of the problem is the judge's model with built-in knobs,
-so that what it believes better need not be better under captured ones; the loop finds out.
+It climbs until the scores of its prompt no longer improve. Under the regime that nobody measured it then asks for a
+capture of c=48, leaves the marker in `block` mode and ends its turn; under c=48 it asks for c=96 in `continue` mode
+and climbs on. It is an agent like any other: it knows the broker's HTTP API, the marker and its prompt, keeps nothing
+between turns, and has no way in that others lack. Its own idea of the problem is the judge's model with built-in
+knobs, so that what it believes better need not be better under captured ones; the loop finds out.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import math
 import random
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -22,26 +24,37 @@ from urllib.parse import urlsplit
 from gitops_bot.config import agent_environment
 from gitops_bot.core.captures import Regime, parse_trace_id, slug
 from gitops_bot.core.errors import Malformed, Unavailable
-from gitops_bot.demo.grammar import MAX_FILE, MAX_WEIGHT, Notes, Reply, Weights, read_notes, read_reply, read_weights
+from gitops_bot.demo.grammar import MAX_FILE, MAX_WEIGHT, Reply, Weights, read_reply, read_weights
 from gitops_bot.demo.picker import DEFAULT_KNOBS, DEFAULT_REGIME, ROUND_ROBIN, p99
 
 WANTED: Final = parse_trace_id("model=Qwen/Qwen3-0.6B;c=48;p=8;mt=8;lt=0;lf=0.0000")
+LATER: Final = parse_trace_id("model=Qwen/Qwen3-0.6B;c=96;p=8;mt=8;lt=0;lf=0.0000")
 MARKER: Final = "PROVISIONING_PENDING.json"
 PICKER: Final = "picker.json"
-NOTES: Final = ".agent.json"
+CANDIDATE: Final = "CANDIDATE.md"
 MAX_PROMPT: Final = 256 * 1024
 STEPS: Final = 6
-ASK_TURN: Final = 2
+STRIDE: Final = 0.4
+ENOUGH: Final = 0.03
+"""A turn that lowers the best score by less than this share is no improvement worth another."""
+MOST: Final = 4
 _REGIME_LINE: Final = re.compile(r"(?im)^[ \t#*>-]*(?:segment|regime)\b(.{0,1000})$")
-_ITERATION: Final = re.compile(r"(?i)\biteration[ \t:#]{0,3}([0-9]{1,6})\b")
+_BASELINE: Final = re.compile(r"(?m)^baseline: ([0-9.eE+-]{1,40})$")
+_ROW: Final = re.compile(r"(?m)^- iteration [0-9]{1,9}: [a-z]{1,20}, score ([0-9.eE+-]{1,40})$")
+_WAITING: Final = re.compile(r"(?m)^# Waiting for a person$")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take one turn. Gives the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gitops_bot.demo.agent", description=__doc__)
     parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds the broker may take")
+    parser.add_argument(
+        "--think", type=float, default=0.0, metavar="S", help="seconds a turn lasts while somebody is asked"
+    )
     flags = parser.parse_args(arguments)
     prompt = sys.stdin.buffer.read(MAX_PROMPT).decode("utf-8", "replace")
+    if _WAITING.search(prompt):
+        time.sleep(flags.think)
     try:
         sys.stdout.write(take_turn(Path(), prompt, agent_environment(), flags.timeout) + "\n")
     except (Unavailable, Malformed) as error:
@@ -51,33 +64,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def take_turn(workspace: Path, prompt: str, environment: Mapping[str, str], timeout: float) -> str:
-    """Improve the weights or ask for the wanted regime; say what was done.
+    """Improve the weights or ask for the next regime; say what was done.
 
     Raises:
         Unavailable: the broker cannot be asked.
         Malformed: it answered nonsense.
     """
-    turn = _turn(workspace, prompt)
-    _place(workspace / NOTES, {"turns": turn})
     regime = _regime(prompt, environment["LOOP_REGIME"])
-    if turn >= ASK_TURN and regime.trace_id != WANTED.trace_id:
-        reply = _request(environment["GITOPS_BOT_URL"], environment["GITOPS_BOT_TOKEN"], timeout)
-        if reply.status in ("pending_approval", "submitted"):
-            _mark(workspace, reply.handle)
-            return f"asked for {WANTED.trace_id} ({reply.status}, {reply.handle}); ending the turn"
-        return f"asked for {WANTED.trace_id}: {reply.status} {reply.reason}".rstrip()
+    scores = _scores(prompt)
+    waiting = _WAITING.search(prompt) is not None
+    url, token = environment["GITOPS_BOT_URL"], environment["GITOPS_BOT_TOKEN"]
+    if regime.trace_id not in (WANTED.trace_id, LATER.trace_id) and saturated(scores) and not waiting:
+        return _ask(workspace, WANTED, "block", _request(url, token, WANTED, "block", timeout))
+    said = ""
+    # Once a segment, in the turn after the one that no longer improved: nobody is asked again what was denied.
+    if regime.trace_id == WANTED.trace_id and saturated(scores) and not saturated(scores[:-1]) and not waiting:
+        try:
+            said = _ask(workspace, LATER, "continue", _request(url, token, LATER, "continue", timeout)) + "; "
+        except Unavailable as error:
+            said = f"not asked for more: {error}; "
     before, after = _climb(workspace, prompt, regime)
-    return f"turn {turn}: weights {before} -> {after}"
+    return f"{said}weights {before} -> {after}"
 
 
-def _turn(workspace: Path, prompt: str) -> int:
-    """Count this turn: by the notes, or by the prompt where a rolled-back workspace has lost them."""
-    named = [int(found[1]) for found in _ITERATION.finditer(prompt)]
+def saturated(scores: Sequence[float]) -> bool:
+    """Tell whether climbing pays no more: baseline first, the last of them is hardly better than the best before it."""
+    if len(scores) < 3:
+        return False
+    return len(scores) > MOST or scores[-1] > min(scores[:-1]) * (1 - ENOUGH)
+
+
+def _scores(prompt: str) -> list[float]:
+    """Read this segment's scores off the prompt, baseline first."""
+    found = [word[1] for word in (*_BASELINE.finditer(prompt), *_ROW.finditer(prompt))]
     try:
-        notes = read_notes(_read(workspace / NOTES))
-    except Malformed:
-        notes = Notes(0)
-    return max(notes.turns + 1, *named[:1], 1)
+        return [float(word) for word in found]
+    except ValueError:
+        return []
+
+
+def _ask(workspace: Path, wanted: Regime, mode: str, reply: Reply) -> str:
+    if reply.status not in ("pending_approval", "submitted"):
+        return f"asked for {wanted.trace_id}: {reply.status} {reply.reason}".rstrip()
+    regime = {**wanted.params(), "long_frac": float(wanted.long_frac)}
+    marker = {"trace_id": wanted.trace_id, "regime": regime, "handle": reply.handle, "mode": mode}
+    _place(workspace / MARKER, json.dumps(marker) + "\n")
+    return f"asked for {wanted.trace_id} in {mode} ({reply.status}, {reply.handle})"
 
 
 def _regime(prompt: str, named: str) -> Regime:
@@ -107,23 +139,26 @@ def _climb(workspace: Path, prompt: str, regime: Regime) -> tuple[Weights, Weigh
         tried = Weights(_near(before.load, chance), _near(before.prefix, chance))
         if (latency := p99(tried, DEFAULT_KNOBS, regime)) < lowest:
             best, lowest = tried, latency
-    _place(workspace / PICKER, {"load": best.load, "prefix": best.prefix})
+    _place(workspace / PICKER, json.dumps({"load": best.load, "prefix": best.prefix}) + "\n")
+    _place(
+        workspace / CANDIDATE, f"Weights {best.load:g} for load and {best.prefix:g} for a warm prefix, by climbing.\n"
+    )
     return before, best
 
 
 def _near(weight: float, chance: random.Random) -> float:
-    return round(min(max(weight + chance.gauss(0.0, 0.5), -MAX_WEIGHT), MAX_WEIGHT), 4)
+    return round(min(max(weight + chance.gauss(0.0, STRIDE), -MAX_WEIGHT), MAX_WEIGHT), 4)
 
 
-def _request(url: str, token: str, timeout: float) -> Reply:
+def _request(url: str, token: str, wanted: Regime, mode: str, timeout: float) -> Reply:
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise Unavailable("GITOPS_BOT_URL names no broker")
     wish = {
-        **WANTED.params(),
-        "why": "the weights no longer improve under this regime; measure where requests queue",
-        "mode": "block",
-        "idempotency_key": f"demo:{slug(WANTED.trace_id)}",
+        **wanted.params(),
+        "why": "the weights no longer improve under this regime; measure where more requests queue",
+        "mode": mode,
+        "idempotency_key": f"demo:{slug(wanted.trace_id)}",
     }
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout)
@@ -140,11 +175,6 @@ def _request(url: str, token: str, timeout: float) -> Reply:
     return read_reply(body)
 
 
-def _mark(workspace: Path, handle: str) -> None:
-    regime = {**WANTED.params(), "long_frac": float(WANTED.long_frac)}
-    _place(workspace / MARKER, {"trace_id": WANTED.trace_id, "regime": regime, "handle": handle, "mode": "block"})
-
-
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
@@ -153,9 +183,9 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def _place(path: Path, value: Mapping[str, object]) -> None:
+def _place(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(value) + "\n", encoding="utf-8")
+    partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
 

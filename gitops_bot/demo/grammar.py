@@ -1,4 +1,4 @@
-"""Bytes become the demo's values: a completion request, a picker's weights, a broker's answer, an agent's notes.
+"""Bytes become the demo's values: a completion request, a picker's weights, a broker's answer.
 
 Whatever arrives, only `Malformed` leaves here, at a cost linear in its length.
 """
@@ -32,13 +32,6 @@ class Weights:
 
     load: float
     prefix: float
-
-
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """What the demo's agent remembers between turns: turns it has begun."""
-
-    turns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +73,6 @@ def read_weights(data: bytes) -> Weights:
     if sorted(value) != ["load", "prefix"]:
         raise Malformed("must have exactly the members load and prefix", where="picker.json")
     return Weights(_weight(value["load"]), _weight(value["prefix"]))
-
-
-def read_notes(data: bytes) -> Notes:
-    """Read the agent's notes.
-
-    Raises:
-        Malformed: no such file.
-    """
-    turns = _object(data, MAX_FILE, "notes").get("turns")
-    if isinstance(turns, bool) or not isinstance(turns, int) or not 0 <= turns <= 1_000_000:
-        raise Malformed("turns must be a count", where="notes")
-    return Notes(turns)
 
 
 def read_reply(data: bytes) -> Reply:

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Final, cast
 
 from gitops_bot.core.errors import Malformed
-from gitops_bot.demo.engine import Engine, Sequence, Settings
+from gitops_bot.demo.engine import MAX_CONTEXT, Engine, Sequence, Settings
 from gitops_bot.demo.grammar import MAX_REQUEST, Completion, read_completion
 
 CHAT: Final = "/v1/chat/completions"
@@ -62,6 +62,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             wanted = read_completion(self.rfile.read(int(length)), chat=self.path == CHAT)
         except Malformed as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        if not wanted.prompt or len(wanted.prompt) + wanted.max_tokens > MAX_CONTEXT:
+            return self._refuse(HTTPStatus.BAD_REQUEST, f"prompt and output take from 1 to {MAX_CONTEXT} tokens")
         sequence = Sequence(wanted.prompt, wanted.max_tokens)
         if not cast("Server", self.server).engine.submit(sequence):
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "the queue is full")
@@ -109,7 +111,7 @@ def main(arguments: Arguments[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gitops_bot.demo.inference", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 = any free one")
     parser.add_argument("--running", type=int, default=Settings().running, help="sequences that run at once")
-    parser.add_argument("--layers", type=int, default=Settings().layers, help="matrix products a token costs")
+    parser.add_argument("--layers", type=int, default=Settings().layers, help="layers of the transformer")
     flags = parser.parse_args(arguments)
     sys.setswitchinterval(0.0005)  # a token must leave when it is made, not after the engine's next ones
     with Server(flags.port, Settings(running=flags.running, layers=flags.layers)) as server:

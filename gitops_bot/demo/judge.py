@@ -17,7 +17,7 @@ from gitops_bot.capture.grammar import MAX_KNOBS, read_knobs
 from gitops_bot.config import agent_environment
 from gitops_bot.core.captures import parse_trace_id, slug
 from gitops_bot.core.errors import ConfigError, Malformed
-from gitops_bot.demo.grammar import MAX_FILE, read_weights
+from gitops_bot.demo.grammar import MAX_FILE, Weights, read_weights
 from gitops_bot.demo.picker import DEFAULT_KNOBS, DEFAULT_REGIME, knobs, p99
 
 
@@ -46,7 +46,16 @@ def score(workspace: Path, calibrations: Path, regime: str) -> float:
     picker = _read(workspace / "picker.json", MAX_FILE)
     if picker is None:
         raise ConfigError("the workspace has no picker.json", fix='write {"load": 0, "prefix": 0} to it')
-    weights = read_weights(picker)
+    return judged(read_weights(picker), calibrations, regime)
+
+
+def judged(weights: Weights, calibrations: Path, regime: str) -> float:
+    """Score weights under a regime, in ms.
+
+    Raises:
+        Malformed: the calibration or the regime's name does not parse.
+        ConfigError: no calibration for this regime.
+    """
     if regime == "default":
         return p99(weights, DEFAULT_KNOBS, DEFAULT_REGIME)
     if not regime:

@@ -1,8 +1,9 @@
 """The demo's problem: two weights decide which of four replicas serves a request, and a simulation gives the p99.
 
 A discrete-event simulation with a fixed seed, so that the same weights and knobs always score the same, and all
-weights meet the same requests. The knobs come from a capture; how replicas slow down under load, how much a warm
-prefix saves, and how unequal the replicas are, is this model's own and not measured.
+weights meet the same requests. What a replica is comes from a capture: its places, the times of first and later
+tokens and their deviations, how much slower it is with all places taken, and what a prefix costs that is not cached.
+How unequal the replicas are, how many prefixes each keeps and how busy they are is this model's own, and not measured.
 """
 
 import heapq
@@ -19,9 +20,9 @@ from gitops_bot.demo.grammar import Weights
 REQUESTS: Final = 2000
 SPEEDS: Final = (1.0, 1.0, 0.8, 1.4)
 """How long each replica takes for the same work; unequal, or round robin would be hard to beat."""
-WARM: Final = 0.4
-SLOWDOWN: Final = 0.5
 UTILISATION: Final = 0.85
+PREFIX_TOKENS: Final = 24
+"""Tokens of a shared prefix: what a capture sends as one."""
 SEED: Final = 20240229
 ROUND_ROBIN: Final = Weights(0.0, 0.0)
 DEFAULT_REGIME: Final = Regime("Qwen/Qwen3-0.6B", 8, 8, 16, 0, "0.0000")
@@ -29,26 +30,29 @@ DEFAULT_REGIME: Final = Regime("Qwen/Qwen3-0.6B", 8, 8, 16, 0, "0.0000")
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """How one replica behaves: times in ms, and the sequences it runs at once."""
+    """How one replica behaves: times in ms of a request alone with its prefix cached, the sequences it runs at once,
+    how many times as long everything takes with all of them running, and the ms of a prompt token not cached."""
 
     ttft: float
     ttft_deviation: float
     itl: float
     itl_deviation: float
     slots: int
+    factor: float = 1.0
+    per_token: float = 0.0
 
 
-DEFAULT_KNOBS: Final = Knobs(40.0, 6.0, 5.0, 1.0, 8)
+DEFAULT_KNOBS: Final = Knobs(20.0, 4.0, 5.0, 1.0, 8, 1.5, 0.6)
 
 
 def knobs(values: Mapping[str, str], regime: Regime) -> Knobs:
-    """Take the simulation's knobs from a capture's; a deviation that was not measured is none.
+    """Take the simulation's knobs from a capture's; a deviation or a prefill that was not measured is none.
 
     Raises:
         ConfigError: one that the regime needs is missing or impossible.
     """
-    needed = ["MOCK_TTFT_MS", "MOCK_MAX_NUM_SEQS", *(["MOCK_ITL_MS"] if regime.max_tokens > 1 else [])]
-    missing = [name for name in needed if name not in values]
+    more = ["MOCK_ITL_MS", "MOCK_TIME_FACTOR_UNDER_LOAD"] if regime.max_tokens > 1 else []
+    missing = [name for name in ("MOCK_TTFT_MS", "MOCK_MAX_NUM_SEQS", *more) if name not in values]
     if missing:
         raise ConfigError(f"the calibration lacks {', '.join(missing)}", fix="capture this regime again")
     found = Knobs(
@@ -57,16 +61,19 @@ def knobs(values: Mapping[str, str], regime: Regime) -> Knobs:
         float(values.get("MOCK_ITL_MS", "0")),
         float(values.get("MOCK_ITL_STDDEV_MS", "0")),
         int(float(values["MOCK_MAX_NUM_SEQS"])),
+        float(values.get("MOCK_TIME_FACTOR_UNDER_LOAD", "1")),
+        float(values.get("MOCK_PREFILL_TIME_PER_TOKEN_MS", "0")),
     )
-    times = (found.ttft_deviation, found.itl, found.itl_deviation)
-    if found.ttft <= 0 or min(times) < 0 or max(found.ttft, *times) > 1e9 or not 1 <= found.slots <= 4096:
+    times = (found.ttft_deviation, found.itl, found.itl_deviation, found.per_token)
+    sound = found.ttft > 0 and min(times) >= 0 and max(found.ttft, *times) <= 1e9
+    if not sound or not 1 <= found.slots <= 4096 or not 1 <= found.factor <= 1000:
         raise ConfigError("the calibration's knobs are no times or slots", fix="capture this regime again")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """A request: when it comes (ms), its prefix, and its work in ms, cold and saved when the prefix is warm."""
+    """A request: when it comes (ms), its prefix, and its work alone in ms, and what of it a warm prefix saves."""
 
     at: float
     prefix: int
@@ -78,6 +85,7 @@ class _Arrival:
 class _Replica:
     speed: float
     slots: int
+    factor: float
     cache: int
     running: int = 0
     waiting: "deque[_Arrival]" = field(default_factory=deque)
@@ -90,8 +98,8 @@ class _Replica:
         self.warm.move_to_end(arrival.prefix)
         if len(self.warm) > self.cache:
             self.warm.popitem(last=False)
-        slower = 1 + SLOWDOWN * self.running / self.slots
         self.running += 1
+        slower = 1 + (self.factor - 1) * (self.running - 1) / max(self.slots - 1, 1)
         return work * self.speed * slower
 
 
@@ -99,7 +107,7 @@ def p99(weights: Weights, measured: Knobs, regime: Regime, *, seed: int = SEED) 
     """Simulate and give the 99th percentile of latency in ms; lower is better."""
     arrivals = _arrivals(measured, regime, random.Random(seed))  # noqa: S311 # a simulation; no secret
     cache = max(1, regime.prefixes // 2)
-    replicas = [_Replica(speed, measured.slots, cache) for speed in SPEEDS]
+    replicas = [_Replica(speed, measured.slots, measured.factor, cache) for speed in SPEEDS]
     latencies: list[float] = []
     ends: list[tuple[float, int]] = []
 
@@ -141,10 +149,11 @@ def _pick(weights: Weights, replicas: list[_Replica], prefix: int, number: int) 
 
 def _arrivals(measured: Knobs, regime: Regime, chance: random.Random) -> list[_Arrival]:
     tokens = max(regime.max_tokens - 1, 0)
-    mean = measured.ttft + tokens * measured.itl
+    cold = measured.per_token * PREFIX_TOKENS if regime.prefixes else 0.0
     # As many arrivals as keep the replicas busy to UTILISATION when half of the prefixes are warm.
-    expected = (mean - measured.ttft * WARM / 2) * (1 + SLOWDOWN * UTILISATION)
-    gap = expected / (UTILISATION * measured.slots * sum(1 / speed for speed in SPEEDS))
+    alone = measured.ttft + tokens * measured.itl + cold / 2
+    loaded = alone * (1 + (measured.factor - 1) * UTILISATION)
+    gap = loaded / (UTILISATION * measured.slots * sum(1 / speed for speed in SPEEDS))
     prefixes = range(max(regime.prefixes, 1))
     popular = [1 / (rank + 1) for rank in prefixes]
     now = 0.0
@@ -154,5 +163,5 @@ def _arrivals(measured: Knobs, regime: Regime, chance: random.Random) -> list[_A
         first = max(chance.gauss(measured.ttft, measured.ttft_deviation), measured.ttft / 10)
         rest = max(chance.gauss(tokens * measured.itl, tokens**0.5 * measured.itl_deviation), 0.0)
         prefix = chance.choices(prefixes, popular)[0] if regime.prefixes else len(arrivals)
-        arrivals.append(_Arrival(now, prefix, first + rest, first * WARM))
+        arrivals.append(_Arrival(now, prefix, cold + first + rest, cold))
     return arrivals

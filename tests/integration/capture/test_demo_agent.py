@@ -1,4 +1,4 @@
-"""The demo's agent over real HTTP: it improves, asks once at its second turn, and goes on after the rescope."""
+"""The demo's agent over real HTTP: it improves, asks when nothing improves any more, and goes on."""
 
 import http.server
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitops_bot.demo.agent import WANTED
+from gitops_bot.demo.agent import LATER, WANTED
 from gitops_bot.demo.grammar import Weights
 from gitops_bot.demo.picker import DEFAULT_KNOBS, DEFAULT_REGIME, ROUND_ROBIN, p99
 
@@ -63,19 +63,29 @@ def score(workspace: Path) -> float:
     return p99(Weights(found["load"], found["prefix"]), DEFAULT_KNOBS, DEFAULT_REGIME)
 
 
-def test_it_improves_asks_once_and_goes_on(
+def told(regime: str, *scores: float, waiting: bool = False) -> str:
+    """What the loop tells its agent: regime, scores of the segment with the baseline first, who is waited for."""
+    rows = "".join(f"- iteration {number}: keep, score {one:g}\n" for number, one in enumerate(scores[1:], 1))
+    wait = "\n# Waiting for a person\n\nsomething\n" if waiting else ""
+    baseline = f"baseline: {scores[0]:g}\n" if scores else ""
+    return f"Lower the p99.\n# Segment\n\nregime: {regime}\n\n# Scores\n\n{baseline}{rows}{wait}"
+
+
+def test_it_improves_then_asks_in_block_when_nothing_improves(
     tmp_path: Path, broker: Callable[[int, dict[str, Any]], tuple[str, Asked]]
 ) -> None:
-    """The demo's whole part of the agent: turn 1, the ask with its marker, and a turn after the rescope."""
+    """While scores fall it climbs; saturated, it asks for c=48 with a marker and leaves the weights alone."""
     url, asked = broker(
         202, {"status": "pending_approval", "trace_id": WANTED.trace_id, "handle": "01h", "reason": None}
     )
-    assert turn(tmp_path, "Lower the p99.\nsegment: default\n", url).returncode == 0
+    for scores in ((), (900,), (900, 500), (900, 500, 300)):
+        assert turn(tmp_path, told("default", *scores), url).returncode == 0
     assert score(tmp_path) < p99(ROUND_ROBIN, DEFAULT_KNOBS, DEFAULT_REGIME)
+    assert (tmp_path / "CANDIDATE.md").read_text().startswith("Weights ")
     assert asked == []
     first = (tmp_path / "picker.json").read_text()
 
-    done = turn(tmp_path, f"Lower the p99.\nsegment: default\nExample: {WANTED.trace_id}\n", url)
+    done = turn(tmp_path, told("default", 900, 300, 299) + f"Example: {WANTED.trace_id}\n", url)
     assert done.returncode == 0, done.stderr
     ((path, bearer, body),) = asked
     assert (path, bearer) == ("/api/v1/captures", "Bearer agent-token")
@@ -90,18 +100,40 @@ def test_it_improves_asks_once_and_goes_on(
     }
     assert (tmp_path / "picker.json").read_text() == first
 
-    marker.unlink()
-    for number in range(3):
-        assert turn(tmp_path, f"Lower the p99.\nsegment: {WANTED.trace_id} ({number})\n", url).returncode == 0
+
+def test_under_the_captured_regime_it_asks_once_more_in_continue_and_climbs_on(
+    tmp_path: Path, broker: Callable[[int, dict[str, Any]], tuple[str, Asked]]
+) -> None:
+    """In the turn after the first one that did not improve, once; not while somebody is asked, nor after the answer."""
+    url, asked = broker(202, {"status": "pending_approval", "trace_id": LATER.trace_id, "handle": "02h"})
+    for prompt in (told(WANTED.trace_id, 90, 50), told(WANTED.trace_id, 90, 50, 50, waiting=True)):
+        assert turn(tmp_path, prompt, url).returncode == 0
+    assert asked == []
+    (tmp_path / "picker.json").unlink()
+    assert turn(tmp_path, told(WANTED.trace_id, 90, 50, 50), url).returncode == 0
+    assert [(body["concurrency"], body["mode"]) for _, _, body in asked] == [(96, "continue")]
+    assert json.loads((tmp_path / "PROVISIONING_PENDING.json").read_text())["mode"] == "continue"
+    assert (tmp_path / "picker.json").exists()
+    assert turn(tmp_path, told(WANTED.trace_id, 90, 50, 50, 49), url).returncode == 0
+    assert turn(tmp_path, told(LATER.trace_id, 90, 50, 50), url).returncode == 0
     assert len(asked) == 1
-    assert not marker.exists()
-    assert (tmp_path / "picker.json").read_text() != first
+
+
+def test_a_no_to_the_second_ask_is_not_a_failed_turn(
+    tmp_path: Path, broker: Callable[[int, dict[str, Any]], tuple[str, Asked]]
+) -> None:
+    """It can go on without: the weights are improved all the same, and there is no marker."""
+    url, asked = broker(403, {"reason": "repeat_too_soon"})
+    done = turn(tmp_path, told(WANTED.trace_id, 90, 50, 50), url)
+    assert (done.returncode, len(asked)) == (0, 1)
+    assert (tmp_path / "picker.json").exists()
+    assert not (tmp_path / "PROVISIONING_PENDING.json").exists()
 
 
 @pytest.mark.parametrize("place", ["prompt", "environment"])
 def test_it_does_not_ask_for_what_it_has(tmp_path: Path, place: str) -> None:
     """The regime is read from the environment or from the prompt; no broker is needed then."""
-    prompt = "iteration 7\n" + (f"Regime: `{WANTED.trace_id}`\n" if place == "prompt" else "")
+    prompt = told("", 9, 9, 9) + (f"Regime: `{WANTED.trace_id}`\n" if place == "prompt" else "")
     done = turn(tmp_path, prompt, regime=WANTED.trace_id if place == "environment" else "")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "picker.json").exists()
@@ -113,7 +145,7 @@ def test_no_marker_without_an_open_ask(
 ) -> None:
     """A marker says that somebody was asked; when nobody was, the loop must not park."""
     url, asked = broker(200, {"status": status, "reason": "no surface"})
-    done = turn(tmp_path, "iteration 2\n", url)
+    done = turn(tmp_path, told("default", 9, 9, 9), url)
     assert done.returncode == 0
     assert len(asked) == 1
     assert not (tmp_path / "PROVISIONING_PENDING.json").exists()
@@ -125,7 +157,7 @@ def test_a_broker_that_fails_is_a_failed_turn(
 ) -> None:
     """The reason is said, the token is not."""
     url, _asked = broker(status, answer)
-    done = turn(tmp_path, "iteration 2\n", url)
+    done = turn(tmp_path, told("default", 9, 9, 9), url)
     assert done.returncode == 1
     assert done.stderr.startswith("agent: ")
     assert "agent-token" not in done.stderr + done.stdout

@@ -14,7 +14,6 @@ from gitops_bot.demo.grammar import (
     Completion,
     Weights,
     read_completion,
-    read_notes,
     read_reply,
     read_weights,
 )
@@ -63,7 +62,7 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["model", "prompt", "messages", "content", "stream", "load", "prefix", "turns", "status"]),
+            st.sampled_from(["model", "prompt", "messages", "content", "stream", "load", "prefix", "status"]),
             inner,
         )
     ),
@@ -76,7 +75,6 @@ def test_nothing_but_malformed_leaves(data: bytes) -> None:
     """I20: whatever bytes arrive."""
     readers: list[Callable[[bytes], object]] = [
         read_weights,
-        read_notes,
         read_reply,
         lambda body: read_completion(body, chat=False),
         lambda body: read_completion(body, chat=True),
