@@ -20,6 +20,9 @@ from gitops_bot.core.errors import ConfigError, Malformed
 FILE_NAME: Final = "gitops-bot.toml"
 _AGENT_NAMES: Final = ("GITOPS_BOT_URL", "GITOPS_BOT_TOKEN", "LOOP_REGIME")
 _EXEMPT: Final = frozenset({*_AGENT_NAMES, "GITOPS_BOT_CONFIG"})
+_STARTER: Final = (
+    "CONTROL_ADDR", "CONTROL_TOKEN_FILE", "LOOP_ID", "LOOP_AGENT", "LOOP_RESUME", "AGENT_TOKEN_FILE",
+)  # fmt: skip
 _EXEMPT_PREFIX: Final = "GITOPS_BOT_TEST_"
 _MAX_FILE: Final = 1024 * 1024
 
@@ -109,6 +112,41 @@ class Settings:
 def agent_environment() -> dict[str, str]:
     """Give what a loop hands to its agent and judge: the three names, a missing one as the empty string."""
     return {name: os.environ.get(name, "") for name in _AGENT_NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """The loop that started this broker, as `BROKER_CONTROL_ADDR` and its companions name it: where its bridge is, the
+    file with the token for it (None: the bridge is open), its name here, the agent it belongs to ('': the only one that
+    has loops), whether it goes on with an earlier run, and where the token for its agent is to be written."""
+
+    address: str
+    token_file: Path | None
+    loop: str
+    agent: str
+    resume: bool
+    agent_token_file: Path | None
+
+
+def starter() -> Starter | None:
+    """Read from the environment which loop started this process; None when a person or a service manager did."""
+    found = {name: os.environ.get(f"BROKER_{name}", "") for name in _STARTER}
+    if not found["CONTROL_ADDR"]:
+        return None
+    token, written = found["CONTROL_TOKEN_FILE"], found["AGENT_TOKEN_FILE"]
+    return Starter(
+        address=found["CONTROL_ADDR"],
+        token_file=Path(token) if token else None,
+        loop=found["LOOP_ID"] or "loop",
+        agent=found["LOOP_AGENT"],
+        resume=found["LOOP_RESUME"] == "1",
+        agent_token_file=Path(written) if written else None,
+    )
+
+
+def is_degraded() -> bool:
+    """Tell whether the environment says that there is no approval surface (`BROKER_DEGRADED=1`)."""
+    return os.environ.get("BROKER_DEGRADED", "") in ("1", "true")
 
 
 def load(path: Path | None = None) -> Settings:

@@ -20,6 +20,7 @@ from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.sealing import DUTY as SEAL_DUTY
 from gitops_bot.authority.sealing import Sealer
 from gitops_bot.bootstrap.rules import place_of, rules_of
+from gitops_bot.bootstrap.starter import adopt
 from gitops_bot.bridge.client import BridgeLink
 from gitops_bot.broker import advance, loops, polling, pulls, requests
 from gitops_bot.broker.addresses import Addresses
@@ -32,7 +33,7 @@ from gitops_bot.broker.polling import Poll
 from gitops_bot.broker.pulls import Pulls
 from gitops_bot.broker.requests import Requests
 from gitops_bot.capture.local import LocalCapturer
-from gitops_bot.config import Settings, secret
+from gitops_bot.config import Settings, Starter, secret
 from gitops_bot.core.captures import TraceId, slug
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.ports import Duty, Forge, Hint
@@ -188,9 +189,20 @@ def _forge_duties(settings: Settings, database: Database, rules: Rules, place: P
     ]
 
 
-def run(settings: Settings, *, outside: Hint | None = None, ready: Callable[[], None] | None = None) -> int:
-    """Run a broker until SIGTERM or SIGINT; gives 0, or 1 when a duty ended by a bug of ours."""
+def run(
+    settings: Settings,
+    *,
+    outside: Hint | None = None,
+    ready: Callable[[], None] | None = None,
+    starter: Starter | None = None,
+) -> int:
+    """Run a broker until SIGTERM or SIGINT; gives 0, or 1 when a duty ended by a bug of ours.
+
+    `starter` is the loop that started it, where one did.
+    """
     broker = build(settings, outside=outside)
+    if starter is not None:
+        adopt(broker.database, starter)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         broker.daemon.stop()

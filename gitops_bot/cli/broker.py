@@ -1,5 +1,6 @@
 """`gitops-bot broker`: the long-lived process that settles, delivers, measures and wakes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,6 +14,8 @@ def broker(config: Path | None) -> int:
     It polls the forge for approvals, provisions captures, sends `rescope` to parked loops, expires asks, delivers
     effects and seals the ledger. Everything it knows is in the database: kill it at any time and start it again.
 
+    A loop that starts its own broker names its bridge in BROKER_CONTROL_ADDR (see docs/loop.md).
+
     \b
     Before the first start:
       gitops-bot db upgrade          make or bring up the database
@@ -21,8 +24,10 @@ def broker(config: Path | None) -> int:
     """
     from gitops_bot.bootstrap.broker import run
     from gitops_bot.bootstrap.hints import DatagramHint
-    from gitops_bot.config import load
+    from gitops_bot.config import is_degraded, load, starter
 
     settings = load(config)
+    if is_degraded():
+        settings = replace(settings, degraded=True)
     with DatagramHint(settings.state / "hints") as hint:
-        return run(settings, outside=hint, ready=lambda: click.echo("broker: ready", err=True))
+        return run(settings, outside=hint, starter=starter(), ready=lambda: click.echo("broker: ready", err=True))
