@@ -27,7 +27,7 @@ def read(path):
         return pathlib.Path(path).read_text(errors="replace")
     except OSError as error:
         return None
-tokens = glob.glob("state/*.token") + [f"/proc/{loop}/cwd/work/state/operator.token"]
+tokens = glob.glob("state/*.token")
 roots = [f"/proc/{pid}/root" for pid in os.listdir("/proc") if pid.isdigit()]
 tokens += [f"{root}{os.getcwd()}/state/operator.token" for root in roots]
 found["tokens"] = [text.strip() for text in map(read, tokens) if text]
