@@ -49,8 +49,9 @@ def dispatch(world: World, route: Route, request: Request) -> Response:
     names = (f"{request.method} {route.path}", f"{request.method} {request.url_path}")
     with world.lock:
         world.requests[(route.method, route.path)] += 1
-        known = world.model.directory.session(_token(request.headers.get("authorization", "")), world.now())
-        fault = None if known is None else world.faults.take(*names)
+        token = _token(request.headers.get("authorization", ""))
+        known = route.by_app or world.model.directory.session(token, world.now()) is not None
+        fault = world.faults.take(*names) if known else None
     if fault is not None and fault.delay:
         world.sleep(fault.delay)
     with world.lock:
@@ -62,10 +63,10 @@ def dispatch(world: World, route: Route, request: Request) -> Response:
 
 def _answered(world: World, route: Route, request: Request, fault: Fault | None) -> Response:
     token = _token(request.headers.get("authorization", ""))
-    session = world.model.directory.session(token, world.now())
-    if session is None:
-        words = "Bad credentials" if token else "Requires authentication"
-        return _plain(world, refusal(Rejected(401, words)), route, None)
+    try:
+        session = _session(world, route, token)
+    except Rejected as no:
+        return _plain(world, refusal(no), route, None)
     limits, now = world.model.limits, world.now()
     allowance = limits.allowance(session.account_id, now, route.resource)
     if allowance.remaining == 0:
@@ -89,6 +90,18 @@ def _answered(world: World, route: Route, request: Request, fault: Fault | None)
             return Response(304, b"", {**_headers(world, route, allowance), "ETag": etag})
         answer = Answer(200, answer.payload, {**answer.headers, "ETag": etag})
     return _plain(world, answer, route, limits.use(session.account_id, now, route.resource))
+
+
+def _session(world: World, route: Route, token: str) -> Session:
+    if not token:
+        raise Rejected(401, "Requires authentication")
+    if route.by_app:
+        known = world.model.apps.authenticate(token, world.now())
+        return Session(known.bot_id, known.app)
+    session = world.model.directory.session(token, world.now())
+    if session is None:
+        raise Rejected(401, "Bad credentials")
+    return session
 
 
 def _points(route: Route, request: Request) -> int:

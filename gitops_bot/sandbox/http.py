@@ -110,6 +110,7 @@ def routes() -> tuple[Route, ...]:
     """List everything that the API answers."""
     from gitops_bot.sandbox.routes import (
         accounts,
+        apps,
         checks,
         comments,
         compare,
@@ -121,7 +122,7 @@ def routes() -> tuple[Route, ...]:
         teams,
     )
 
-    nouns = (accounts, checks, comments, compare, contents, gitdata, graphql, hooks, pulls, teams)
+    nouns = (accounts, apps, checks, comments, compare, contents, gitdata, graphql, hooks, pulls, teams)
     return tuple(route for noun in nouns for route in noun.ROUTES)
 
 

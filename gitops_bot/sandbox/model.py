@@ -4,6 +4,7 @@ Pure: no I/O, no clock, no randomness. `now` is whole seconds since the epoch, a
 the same calls give the same ids. It holds no git objects. One caller at a time; `world` holds the lock.
 """
 
+from gitops_bot.sandbox.apps import Apps
 from gitops_bot.sandbox.checks import Checks
 from gitops_bot.sandbox.comments import Comments
 from gitops_bot.sandbox.directory import Directory
@@ -16,12 +17,13 @@ from gitops_bot.sandbox.threads import Threads
 
 
 class Model:
-    """Accounts and repositories, teams, threads, comments, check runs, webhooks, rate limits."""
+    """Accounts and repositories, apps, teams, threads, comments, check runs, webhooks, rate limits."""
 
     def __init__(self) -> None:
         self.ids = Ids()
         self.journal = Journal()
         self.directory = Directory()
+        self.apps = Apps()
         self.teams = Teams()
         self.threads = Threads(self.directory, self.ids, self.journal)
         self.comments = Comments(self.directory, self.threads, self.ids, self.journal)

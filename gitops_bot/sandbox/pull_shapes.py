@@ -1,4 +1,5 @@
-"""How pull requests, commits, trees, refs and files look in REST answers. As `shapes`: reads only."""
+"""How pull requests, commits, trees, refs and files look in REST answers. As `shapes`: reads only, and
+validated against the same description."""
 
 import base64
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gitops_bot.sandbox import webhooks
+from gitops_bot.sandbox.apps import Registration
 from gitops_bot.sandbox.hooks import EVENTS
 from gitops_bot.sandbox.records import AccountType, App, Repository, Role
 from gitops_bot.sandbox.teams import Membership, Team
@@ -48,11 +49,13 @@ class Setup:
         with self.world.lock:
             self.world.model.directory.sessions.pop(token, None)
 
-    def add_app(self, slug: str, id: int, bot_id: int) -> App:
-        """Create a GitHub App with its bot account, `<slug>[bot]`."""
+    def add_app(self, slug: str, id: int, bot_id: int, public_key: str | None = None) -> App:
+        """Create a GitHub App with its bot account, `<slug>[bot]`, installed everywhere as installation `id`. With a
+        public key (PEM, RSA) it may ask for its tokens itself."""
         app = App(id, slug)
         with self.world.lock:
             self.world.model.directory.add_account(f"{slug}[bot]", bot_id, AccountType.BOT, self.world.now())
+            self.world.model.apps.add(Registration(app, bot_id, public_key))
         return app
 
     def installation_token(

@@ -1,5 +1,6 @@
-"""How the forge's objects look in REST answers (GitHub REST, the schemas of its OpenAPI description).
+"""How the forge's objects look in REST answers (GitHub REST).
 
+Validated, each answer in each test, against GitHub's OpenAPI description (npm `@octokit/openapi`, api.github.com).
 Every function reads a `World` and gives a fresh JSON object; none changes anything or asks who may see it.
 """
 

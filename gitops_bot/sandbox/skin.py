@@ -76,13 +76,15 @@ class Answer:
 class Route:
     """A method, a path in GitHub's notation (`{ref...}` takes slashes), and what answers it.
 
-    `creates`: it makes content, of which a secondary limit allows less than of other writes.
+    `creates`: it makes content, of which a secondary limit allows less than of other writes. `by_app`: it is for an
+    app that shows its JWT, and for no token.
     """
 
     method: str
     path: str
     answer: Callable[[Call], Answer]
     creates: bool = False
+    by_app: bool = False
 
     @property
     def resource(self) -> str:

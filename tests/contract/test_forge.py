@@ -289,6 +289,7 @@ def test_every_change_of_a_pull_request_ends_the_304(stage: Stage) -> None:
         assert stage.forge.pulls_since(REPO, seen.newest, seen.etag).unchanged
 
 
+@pytest.mark.slow
 def test_more_than_a_page_of_pull_requests_is_read_back_to_the_time(stage: Stage) -> None:
     for index in range(105):
         stage.people.push(REPO, f"b{index}", {"f": b"x"}, "alice")

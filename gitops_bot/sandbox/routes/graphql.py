@@ -1,6 +1,7 @@
 """GraphQL: what REST does not tell of a comment (edits, minimising, e-mail), pull requests, the two draft mutations.
 
-Answers are 200 with `errors` where something is wrong, as GitHub's are. Who may not read a repository finds nothing in
+Queries and answers are validated against GitHub's schema (npm `@octokit/graphql-schema`). Answers are 200 with `errors`
+where something is wrong, as GitHub's are. Who may not read a repository finds nothing in
 it.
 """
 

@@ -42,10 +42,10 @@ def _files(folder: Path, secret: str = SECRET, mode: int = 0o600) -> list[str]:
     return [*program, "--seed", str(folder / "seed.json"), "--control-file", str(folder / "control")]
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    """A forge in a process of its own."""
-    with subprocess.Popen(_files(tmp_path), stdout=subprocess.PIPE, text=True) as child:
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A forge in a process of its own, for all tests here."""
+    with subprocess.Popen(_files(tmp_path_factory.mktemp("remote")), stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
             yield json.loads(child.stdout.readline())["url"]
@@ -113,6 +113,7 @@ def test_who_does_not_know_it_does_nothing(url: str, secret: str) -> None:
 )
 def test_what_is_not_listed_or_does_not_fit_is_refused(url: str, do: str, arguments: dict) -> None:
     remote = RemoteControl(url, SECRET)
+    remote.call("reset_counters")
     with pytest.raises(Unavailable):
         remote.call(do, **arguments)
     assert remote.call("count_requests") == {}
