@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from gitops_bot.bootstrap import database
-from gitops_bot.bootstrap.database import Finding
+from gitops_bot.bootstrap.database import Finding, open_database
 from gitops_bot.bootstrap.rules import rules_of
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.process import run
+from gitops_bot.store import agents
+from gitops_bot.store.roles import Role
 
 _PROGRAMS: Final = (("git", "apt install git"), ("gpg", "apt install gnupg"))
 _SECONDS: Final = 10.0
+_MOST_NAMED: Final = 10
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
@@ -110,9 +113,19 @@ def _captures(settings: Settings) -> Finding:
 
 
 def _isolation(settings: Settings) -> Finding:
-    detail = (
-        "a loop's agent runs as the loop's user; run loops as another user than the broker, or everything that the "
-        "broker may do the agent may do too (SECURITY.md)"
-    )
     accepted = " - accepted by [signed] shared_uid" if settings.shared_uid == "accepted" else ""
+    try:
+        database_ = open_database(settings.database_url, Role.HOST)
+    except (ConfigError, Unavailable) as error:
+        why = error.message if isinstance(error, ConfigError) else str(error)
+        return Finding("isolation", True, f"which loops share their user is not known: {why}{accepted}")
+    try:
+        with database_.read() as tx:
+            sharing = [loop.id for loop in agents.all_loops(tx) if loop.shares_user]
+    finally:
+        database_.close()
+    if not sharing:
+        return Finding("isolation", True, f"no registered loop says that its agent shares its user{accepted}")
+    named = ", ".join(sharing[:_MOST_NAMED]) + (" and more" if len(sharing) > _MOST_NAMED else "")
+    detail = f"the agents of these loops can read what their loop can, and so steer it: {named} (SECURITY.md)"
     return Finding("isolation", True, detail + accepted)

@@ -402,3 +402,9 @@ def test_the_registration_says_whether_the_agent_shares_its_user(house: House) -
         loop.parked()
     with house.database.read() as tx:
         assert {loop.id: loop.shares_user for loop in agents.all_loops(tx)} == {"shared": True, "apart": False}
+    looked = subprocess.run(
+        [*BOT, "doctor", "--json", "--config", str(house.folder / "gitops-bot.toml")], capture_output=True, text=True
+    )
+    (finding,) = [one for one in json.loads(looked.stdout)["findings"] if one["name"] == "isolation"]
+    assert "can read what their loop can" in finding["detail"]
+    assert ": shared (" in finding["detail"]
