@@ -23,7 +23,7 @@ from gitops_bot.store import schema
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 
-ITERATIONS: Final = 16
+ITERATIONS: Final = 12
 THINK: Final = {True: 0.7, False: 15.0}
 """Seconds that a turn lasts while a person is asked, so that there is time to answer: with `auto`, and without."""
 
