@@ -30,6 +30,8 @@ class End:
     verdict: Verdict | None = None
     channel: Channel | None = None
     successor: Ask | None = None
+    before: tuple[Entry, ...] = ()
+    """Ledger entries of what led to the end, written with it."""
 
 
 def end(tx: Tx, ask: Ask, how: End) -> bool:
@@ -63,5 +65,5 @@ def end(tx: Tx, ask: Ask, how: End) -> bool:
         reason=how.reason,
         facts=facts,
     )
-    ledger.append(tx, entry)
+    ledger.append(tx, *how.before, entry)
     return True

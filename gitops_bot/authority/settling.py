@@ -154,9 +154,10 @@ def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Resu
         taken_back = own[-1].decision in (Decision.DENY, Decision.REVOKE)
         return refuse(Reason.WITHDRAWN_VOTE if taken_back else Reason.DUPLICATE, voter=allowed.voter)
     key = voice.idempotency_key
-    if not votes.add(tx, vote, len(own) + 1, idempotency_key=key, request_hash=request_hash):
+    stored = votes.add(tx, vote, len(own) + 1, idempotency_key=key, request_hash=request_hash)
+    if stored is None:
         return refuse(Reason.DUPLICATE, voter=allowed.voter)
-    return _count(tx, rules, rule, ask, vote)
+    return _count(tx, rules, rule, ask, vote, [*cast, stored])
 
 
 def _read(ask: Ask, given: Answer) -> Choice | Refused:
@@ -247,8 +248,10 @@ _STATES = {
 }
 
 
-def _count(tx: Tx, rules: Rules, rule: VerbRule, ask: Ask, vote: Vote) -> Settled | Counted:
-    quorum = _quorum(rules, rule, ask, votes.of_ask(tx, ask.id))
+def _count(
+    tx: Tx, rules: Rules, rule: VerbRule, ask: Ask, vote: Vote, cast: list[votes.StoredVote]
+) -> Settled | Counted:
+    quorum = _quorum(rules, rule, ask, cast)
     entry = Entry(
         EventKind.VOTE_COUNTED,
         tx.now,
@@ -259,13 +262,13 @@ def _count(tx: Tx, rules: Rules, rule: VerbRule, ask: Ask, vote: Vote) -> Settle
         channel=vote.channel.value,
         facts={"decision": vote.decision.value, "option": vote.option, "missing": quorum.missing, "claim": vote.claim},
     )
-    ledger.append(tx, entry)
     state = _STATES.get(quorum.state)
     if state is None:
+        ledger.append(tx, entry)
         return Counted(ask, quorum)
     by = quorum.denied_by if state is AskState.DENIED else quorum.approved_by
     verdict = Verdict(ask.id, state, vote.option, vote.text, by, tx.now)
-    how = End(state, by=vote.principal, verdict=verdict, channel=vote.channel)
+    how = End(state, by=vote.principal, verdict=verdict, channel=vote.channel, before=(entry,))
     if not end(tx, ask, how):
         raise RuntimeError(f"ask {ask.id} ended under its own lock")
     return Settled(ask, verdict, quorum)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, func, insert, literal_column, or_, select, update
+from sqlalchemy import and_, bindparam, func, insert, literal_column, or_, select, union_all, update
 
 from gitops_bot.core.asks import Ask, AskId, AskKind, AskState, Binding, Option
 from gitops_bot.core.canonical import Digest
@@ -20,15 +20,14 @@ _INSERT_OPTIONS: Final = insert(ask_options)
 _INSERT_CANDIDATES: Final = insert(ask_candidates)
 _GET: Final = select(asks).where(asks.c.id == bindparam("of"))
 _LOCK: Final = _GET.with_for_update()
-_OPTIONS: Final = (
-    select(ask_options.c.id, ask_options.c.label)
-    .where(ask_options.c.ask == bindparam("of"))
-    .order_by(ask_options.c.position)
-)
-_CANDIDATES: Final = (
-    select(ask_candidates.c.principal)
-    .where(ask_candidates.c.ask == bindparam("of"))
-    .order_by(ask_candidates.c.principal)
+# Both lists of an ask in one round: options by position, candidates at -1.
+_PARTS: Final = union_all(
+    select(
+        ask_options.c.id.label("name"), ask_options.c.label.label("label"), ask_options.c.position.label("place")
+    ).where(ask_options.c.ask == bindparam("of")),
+    select(ask_candidates.c.principal, literal_column("''"), literal_column("-1")).where(
+        ask_candidates.c.ask == bindparam("of")
+    ),
 )
 _BY_KEY: Final = select(asks.c.id, asks.c.request_hash).where(
     asks.c.agent == bindparam("by"), asks.c.idempotency_key == bindparam("named")
@@ -121,8 +120,9 @@ def get(tx: Tx, ask: str, *, lock: bool = False) -> Ask | None:
     row = tx.execute(_LOCK if lock else _GET, {"of": ask}).one_or_none()
     if row is None:
         return None
-    options = tuple(Option(option.id, option.label) for option in tx.execute(_OPTIONS, {"of": ask}))
-    candidates = tuple(PrincipalName(name) for name in tx.execute(_CANDIDATES, {"of": ask}).scalars())
+    parts = sorted(tx.execute(_PARTS, {"of": ask}), key=lambda part: (part.place, part.name))
+    options = tuple(Option(part.name, part.label) for part in parts if part.place >= 0)
+    candidates = tuple(PrincipalName(part.name) for part in parts if part.place < 0)
     return _ask(row, options, candidates)
 
 

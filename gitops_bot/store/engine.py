@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event, text
+from sqlalchemy import Connection, CursorResult, Engine, Executable, RootTransaction, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
@@ -98,7 +98,6 @@ class Database:
                 engine = create_engine(
                     parsed.set(drivername="postgresql+psycopg"),
                     pool_size=pool_size,
-                    pool_pre_ping=True,
                     hide_parameters=True,  # tokens are among the values; an error is logged
                     connect_args={"application_name": f"gitops-bot {role.value}", "connect_timeout": 10},
                 )
@@ -172,17 +171,34 @@ class Database:
 
     @contextmanager
     def _transaction(self, *, writable: bool) -> Iterator[Tx]:
-        options = {"gitops_bot_write": writable}
-        if self.dialect == "postgresql":
-            options["postgresql_readonly"] = not writable
         try:
-            with self._engine.connect().execution_options(**options) as connection, connection.begin():
-                now: int = connection.execute(_NOW[self.dialect]).scalar_one()
+            connection, transaction, now = self._begin(writable)
+            with connection, transaction:
                 yield Tx(connection, now, writable=writable)
         except DBAPIError as error:
             if _outside_failed(error, self.dialect):
                 raise Unavailable(f"database: {type(error.orig).__name__}") from error
             raise
+
+    def _begin(self, writable: bool) -> tuple[Connection, RootTransaction, int]:
+        """Begin, and read the clock. A connection that died in the pool is told by this first statement and replaced:
+        nothing was done in it, and a test of each connection before each use would cost a round trip."""
+        options = {"gitops_bot_write": writable}
+        if self.dialect == "postgresql" and not writable:
+            options["postgresql_readonly"] = True
+        for is_last in (False, True):
+            connection = self._engine.connect().execution_options(**options)
+            try:
+                transaction = connection.begin()
+                return connection, transaction, connection.execute(_NOW[self.dialect]).scalar_one()
+            except DBAPIError as error:
+                connection.close()
+                if is_last or not error.connection_invalidated:
+                    raise
+            except BaseException:
+                connection.close()
+                raise
+        raise AssertionError("a loop of two returns or raises")
 
     def close(self) -> None:
         """Close every connection."""

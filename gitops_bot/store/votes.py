@@ -52,8 +52,10 @@ class StoredRevocation:
     at: int
 
 
-def add(tx: Tx, vote: Vote, seq: int, *, idempotency_key: str | None = None, request_hash: str | None = None) -> bool:
-    """Write a vote; False when this person's vote of that place is there already."""
+def add(
+    tx: Tx, vote: Vote, seq: int, *, idempotency_key: str | None = None, request_hash: str | None = None
+) -> StoredVote | None:
+    """Write a vote; None when this person's vote of that place is there already."""
     row = {
         "ask": vote.ask,
         "principal": vote.principal,
@@ -71,7 +73,23 @@ def add(tx: Tx, vote: Vote, seq: int, *, idempotency_key: str | None = None, req
         "request_hash": request_hash,
         "cast_at": tx.now,
     }
-    return tx.execute(_INSERT[tx.dialect], row).rowcount == 1
+    if tx.execute(_INSERT[tx.dialect], row).rowcount != 1:
+        return None
+    return StoredVote(
+        vote.principal,
+        seq,
+        vote.decision,
+        vote.option,
+        vote.text,
+        vote.channel,
+        vote.binding.action_hash,
+        vote.binding.policy,
+        vote.binding.run_version,
+        vote.evidence,
+        tx.now,
+        idempotency_key,
+        request_hash,
+    )
 
 
 def of_ask(tx: Tx, ask: str) -> list[StoredVote]:

@@ -13,12 +13,14 @@ from gitops_bot.store.tables import asks
 from gitops_bot.store.work_tables import waiters
 
 _INSERT: Final = insert_or_ignore(waiters, ("ask", "kind", "id"))
-# In one order, so that two transactions that wake the same waiters never wait for each other.
 _OF_ASK: Final = (
     select(waiters.c.kind, waiters.c.id).where(waiters.c.ask == bindparam("of")).order_by(waiters.c.kind, waiters.c.id)
 )
 _WAKE: Final = (
-    update(waiters).where(waiters.c.ask == bindparam("of")).values(due_at=bindparam("at"), cause=bindparam("why"))
+    update(waiters)
+    .where(waiters.c.ask == bindparam("of"))
+    .values(due_at=bindparam("at"), cause=bindparam("why"))
+    .returning(waiters.c.kind, waiters.c.id)
 )
 _MOVE: Final = (
     update(waiters).where(waiters.c.ask == bindparam("of")).values(ask=bindparam("to"), due_at=None, cause=None)
@@ -57,11 +59,11 @@ def of_ask(tx: Tx, ask: str) -> list[tuple[WaiterKind, str]]:
 
 def wake(tx: Tx, ask: str, cause: str) -> list[tuple[WaiterKind, str]]:
     """Set every waiter of an ask due, with the cause; give them."""
-    woken = of_ask(tx, ask)
-    if woken:
-        tx.execute(_WAKE, {"of": ask, "at": tx.now, "why": cause})
-        for kind, waiter in woken:
-            due.set_due(tx, duty(kind), waiter, tx.now)
+    rows = tx.execute(_WAKE, {"of": ask, "at": tx.now, "why": cause}).all()
+    # In one order, so that two transactions that wake the same waiters never wait for each other.
+    woken = sorted((WaiterKind(row.kind), row.id) for row in rows)
+    for kind, waiter in woken:
+        due.set_due(tx, duty(kind), waiter, tx.now)
     return woken
 
 
