@@ -25,6 +25,7 @@ class Deliverer:
         self._queue: queue.Queue[Delivery | None] = queue.Queue()
         self._idle = threading.Condition()
         self._unsent = 0
+        self._closing = False
         self._thread = threading.Thread(target=self._run, name="sandbox-webhooks", daemon=True)
         self._thread.start()
 
@@ -41,6 +42,7 @@ class Deliverer:
 
     def close(self) -> None:
         """End the thread."""
+        self._closing = True
         self._queue.put(None)
         self._thread.join(TIMEOUT + 5)
 
@@ -49,7 +51,7 @@ class Deliverer:
 
         with requests.Session() as session:
             session.trust_env = False  # no proxy and no .netrc stands between two programs of one machine
-            while (delivery := self._queue.get()) is not None:
+            while (delivery := self._queue.get()) is not None and not self._closing:
                 sent = self._send(session, delivery)
                 with self._world.lock:
                     self._world.model.hooks.answered(sent)

@@ -83,6 +83,9 @@ class Sandbox(Control):
         """Stop listening, drop every connection, end the threads. Closing twice is closing once."""
         if self._thread is None:
             return
+        if self._deliverer is not None:
+            self._deliverer.close()
+            self._deliverer = None
         # In the server's own thread, because its loop must not see a socket vanish; without sockets it ends. It may do
         # so before the trigger is written to, for an answer that was just finished wakes it too.
         with contextlib.suppress(OSError):
@@ -90,9 +93,6 @@ class Sandbox(Control):
         self._thread.join(10)
         self._server.task_dispatcher.shutdown()
         self._thread = None
-        if self._deliverer is not None:
-            self._deliverer.close()
-            self._deliverer = None
 
     def __enter__(self) -> "Sandbox":
         return self

@@ -280,3 +280,22 @@ def test_only_an_administrator_sees_webhooks(forge, hook: int) -> None:
         forge.sandbox.grant(REPOSITORY, "alice", "admin")
         assert requests.get(path, headers=headers, timeout=10).status_code == 200
         forge.sandbox.grant(REPOSITORY, "alice", "write")
+
+
+def test_a_forge_that_closes_sends_no_more_and_waits_for_nobody(forge, hook: int, receiver: Receiver) -> None:
+    """What was not sent by then is lost, as at GitHub on a bad day; polling repairs."""
+    number = forge.draft().number
+    forge.sandbox.wait_for_deliveries()
+    receiver.all()
+    forge.sandbox.hold_deliveries()
+    for body in ("one", "two", "three"):
+        forge.sandbox.comment(REPOSITORY, number, "carol", body)
+    with forge.sandbox.world.lock:  # the answer to the first cannot be logged meanwhile
+        forge.sandbox.release_deliveries()
+        closing = threading.Thread(target=forge.sandbox.close)
+        closing.start()
+        receiver.got.get(timeout=10)
+        threading.Event().wait(0.5)
+    closing.join(20)
+    assert not closing.is_alive()
+    assert receiver.all() == []
