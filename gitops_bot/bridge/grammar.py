@@ -20,6 +20,7 @@ MAX_TEXT: Final = 16 * 1024
 MAX_NAME: Final = 1024
 MAX_NAME_SHOWN: Final = 64
 MAX_DIGITS: Final = 20
+MAX_SEQ: Final = 2**53 - 1
 DEFAULT_REGIME: Final = "rescoped"
 DEFAULT_REASON: Final = "rejected"
 
@@ -296,7 +297,7 @@ def parse_incoming(line: bytes) -> Reply | LogLine:
     if not isinstance(value, dict):
         raise Malformed("not an object", where="bridge")
     seq = value.get("seq")
-    if isinstance(seq, int) and not isinstance(seq, bool) and seq > 0:
+    if isinstance(seq, int) and not isinstance(seq, bool) and 0 < seq <= MAX_SEQ:
         return LogLine(seq, {name: member for name, member in value.items() if name != "seq"}, len(line))
     if not isinstance(value.get("ok"), bool):
         raise Malformed("neither a reply nor a session line", where="bridge")

@@ -15,6 +15,7 @@ from gitops_bot.authority.operator_claims import leave_claim
 from gitops_bot.broker.captures import leave
 from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.core.texts import storable
 from gitops_bot.ports import LoopLink
 from gitops_bot.store import agents, captures, due, ledger, outbox
 from gitops_bot.store.due import Claimed
@@ -162,5 +163,5 @@ class Listener:
         for member in members:
             value = line.get(member)
             if isinstance(value, str | int | float):
-                facts[member] = str(value)[:400]
+                facts[member] = storable(str(value))[:400]
         ledger.append(tx, Entry(kind, tx.now, run=loop.run, agent=loop.agent, facts=facts))
