@@ -12,21 +12,26 @@ from typing import Final
 
 from sqlalchemy import select
 
+from gitops_bot.authority import operator_claims
 from gitops_bot.authority.asking import EXPIRE_DUTY, Opened
 from gitops_bot.authority.duties import Pace, RowDuty
 from gitops_bot.authority.expiry import Expiry
+from gitops_bot.authority.operator_claims import OperatorClaims
 from gitops_bot.authority.outbox import Delivered, Delivery, Outbox, Route
 from gitops_bot.authority.settling import Settled
+from gitops_bot.broker import loops
+from gitops_bot.broker.loops import Listener
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.store import agents, asks, captures, due, ledger, outbox, waiters
-from gitops_bot.store.engine import Database
+from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.outbox import StoredEffect
 from gitops_bot.store.states import AgentState, EffectState, SeatState, WaiterKind
-from gitops_bot.store.tables import runs
-from tests.capture_stage import CaptureStage
+from gitops_bot.store.tables import claims, runs
+from tests.capture_stage import REGIME, CaptureStage
 from tests.decisions import VERB, Stage
+from tests.policy_bundles import CAPTURE
 
 _A_RUN: Final = select(runs.c.id)
 ONE: Final = {f"verbs/{VERB}/approve": 1}
@@ -242,6 +247,57 @@ def _of_capture(stage: CaptureStage, capture: str) -> list[dict[str, object]]:
     return [dict(document) for document in documents if document["capture"] == capture]
 
 
+# What an operator said at a loop's bridge
+
+
+class ClaimedLog:
+    """The log of a loop whose operator approved, twice over."""
+
+    def read_log(self, address: str, token: str, after: int) -> tuple[tuple[int, dict[str, object]], ...]:
+        said = {"kind": "approval_claimed", "trace_id": REGIME.trace_id, "decision": "approve", "reason": ""}
+        lines: list[dict[str, object]] = [{"kind": "parked"}, {**said, "key": "k1"}, {**said, "key": "k2"}]
+        return tuple(enumerate(lines, 1))[after:]
+
+
+def with_operator(stage: CaptureStage) -> None:
+    """Let the policy accept the channel of operators for captures."""
+    stage.rules = stage.under({**ONE, f"{CAPTURE}/channels": ["workspace", "operator"]}).rules
+
+
+def prepare_claim(stage: CaptureStage) -> None:
+    """A loop waits; its log is not heard yet."""
+    with_operator(stage)
+    stage.requested("loop-1")
+
+
+def do_claim(stage: CaptureStage) -> None:
+    """Hear the loop and settle what it said."""
+    with_operator(stage)
+    database = stage.database
+    listener = Listener(database, ClaimedLog(), 1_000, listen_ms=60_000)  # type: ignore[arg-type] # it only reads
+    settler = OperatorClaims(database, stage.rules, "bob")
+
+    def nudge(tx: Tx) -> None:
+        due.set_due(tx, loops.DUTY, "loop-1", tx.now)
+
+    stage.write(nudge)
+    run_out(RowDuty(loops.DUTY, database, listener.one, PACE))
+    run_out(RowDuty(operator_claims.DUTY, database, settler.one, PACE))
+
+
+def check_claim(stage: CaptureStage) -> None:
+    """Two claims of one person: one vote, one verdict, each claim settled once, the log read to its end."""
+    ask = only_ask(stage)
+    assert ask.state is AskState.APPROVED
+    kinds = Counter(stage.events(ask))
+    assert (kinds["vote.counted"], kinds["ask.answered"], kinds["vote.refused"]) == (1, 1, 0)
+    states = stage.read(lambda tx: [row.state for row in tx.execute(select(claims.c.state))])
+    assert states == ["counted", "counted"]
+    loop = stage.read(lambda tx: agents.loop(tx, "loop-1"))
+    assert loop is not None and loop.log_seq == 3
+    assert stage.read(lambda tx: due.next_due(tx, operator_claims.DUTY)) is None
+
+
 @dataclass(frozen=True)
 class Work:
     """A piece of work: what is there before, what a process does, what must be true in the end."""
@@ -259,4 +315,5 @@ WORKS: Final = {
     "capture": Work(prepare_capture, do_duties, check_capture),
     "capture denied": Work(prepare_denied, do_duties, check_denied),
     "capture moved": Work(prepare_moved, do_duties, check_moved),
+    "operator claim": Work(prepare_claim, do_claim, check_claim),
 }
