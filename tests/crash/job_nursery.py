@@ -1,0 +1,144 @@
+"""Forks the actors of a whole job, each a process of its own without the cost of a start, and says how they ended.
+
+An order is a JSON line: `{"start": actor, "log": file, …}` is answered with a pid, `{"poll": pid}` with how that ended
+(None: it lives). The product has no hook for this: a broker dies at a commit that SQLAlchemy tells of, a loop at an
+fsync of its own. Broker and outside are hurried, so that a job of seconds takes less than one; nothing else differs.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import github
+import requests
+
+import workspace.__main__
+from gitops_bot.authority.duties import Pace
+from gitops_bot.bootstrap import broker
+from gitops_bot.bootstrap import loop as loops
+from gitops_bot.bootstrap.hints import DatagramHint
+from gitops_bot.broker.advance import Measuring
+from gitops_bot.config import load
+from gitops_bot.store import schema
+from gitops_bot.store.engine import Database
+from tests.crash.nursery import Reaper
+
+PRELOADED = (github, requests, schema)
+FORGE_MS = 40
+LISTEN_MS = 40
+LEASE_MS = 250
+POLL_MS = 20
+
+
+def run_broker(order: dict[str, Any]) -> int:
+    """Run a broker that dies at a commit; 0: it lives."""
+    settings = load(Path(order["config"]))
+    forge = replace(settings.forge, poll_fast=FORGE_MS, poll_slow=FORGE_MS)
+    settings = replace(settings, forge=forge)
+    reaper = Reaper(order["moment"], order["number"])
+    opened = Database.open
+
+    def listened(*given: Any, **named: Any) -> Database:
+        database = opened(*given, **named)
+        reaper.listen(database)
+        return database
+
+    def hurried(batch: int = 20, lease_ms: int = 0, first_ms: int = 0, most_ms: int = 0) -> Pace:
+        return Pace(batch, LEASE_MS, 20, 100)
+
+    def measuring(capturer: Any, attempts: int, poll_ms: int, publish: Any) -> Measuring:
+        return Measuring(capturer, attempts, POLL_MS, publish)
+
+    Database.open = listened  # type: ignore[method-assign] # this process tells of its commits
+    broker.Pace, broker.Measuring = hurried, measuring  # type: ignore[assignment,misc] # this process is in a hurry
+    broker.loops.LISTEN_MS = LISTEN_MS  # type: ignore[misc] # as above
+    with DatagramHint(settings.state / "hints") as hint:
+        return broker.run(settings, outside=hint)
+
+
+def run_workspace(order: dict[str, Any]) -> int:
+    """Run the workspace."""
+    return workspace.__main__.main(["--config", order["config"]])
+
+
+def run_loop(order: dict[str, Any]) -> int:
+    """Run a loop that dies at an fsync; 0: it lives."""
+    fsync, count = os.fsync, [0]
+
+    def counted(file: int) -> None:
+        count[0] += 1
+        if count[0] == order["number"] and order["moment"] == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(file)
+        if count[0] == order["number"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.fsync = counted  # type: ignore[assignment] # its parameter has another name
+    folder = Path(order["folder"])
+    options = loops.LoopOptions(
+        workspace=folder / "problem",
+        goal="lower it",
+        judge=f"/bin/sh {folder / 'judge.sh'}",
+        agent=(sys.executable, "-I", "-S", str(folder / "agent.py")),
+        control_port=0,
+        max_iterations=2,
+        broker=True,
+        resume=order["resume"],
+        loop_id="job",
+        broker_url=order["url"],
+        loop_token_file=folder / "loop.token",
+    )
+    return loops.run_loop(options)
+
+
+ACTORS: dict[str, Callable[[dict[str, Any]], int]] = {
+    "broker": run_broker,
+    "workspace": run_workspace,
+    "loop": run_loop,
+}
+
+
+def start(order: dict[str, Any]) -> int:
+    """Fork an actor into a session of its own, its output into its log."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 70
+    try:
+        os.setsid()
+        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for descriptor in (1, 2):
+            os.dup2(log, descriptor)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.chdir(order["folder"])
+        status = ACTORS[order["start"]](order)
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 0
+    except BaseException:  # noqa: BLE001 # a forked child must not run into its parent's loop
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+    return 0
+
+
+def main() -> None:
+    """Take orders until the input ends."""
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "start" in order:
+            print(json.dumps(start(order)), flush=True)
+        else:
+            pid, status = os.waitpid(order["poll"], os.WNOHANG)
+            print(json.dumps(None if pid == 0 else os.waitstatus_to_exitcode(status)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
