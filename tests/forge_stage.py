@@ -70,6 +70,7 @@ def duties_of(
     names: tuple[str, ...] = (REPOSITORY,),
     poll_ms: int = NEVER,
     addresses: Addresses | None = None,
+    lease_ms: int = 5_000,
 ) -> list[RowDuty]:
     """Make the duties of a broker over a real forge and an outside of files, armed."""
     capturer, link = FileCapturer(outside), FileLink(outside)
@@ -88,7 +89,7 @@ def duties_of(
     poll.arm(names)
     watch.arm(names)
     advance = Advance(database, rules, place, forge, Measuring(capturer, attempts=2, poll_ms=1))
-    pace = Pace(batch=5, lease_ms=5_000, first_ms=1, most_ms=20)
+    pace = Pace(batch=5, lease_ms=lease_ms, first_ms=1, most_ms=20)
     return [
         RowDuty(polling.DUTY, database, poll.one, pace),
         RowDuty(pulls.DUTY, database, watch.one, pace),
@@ -122,7 +123,16 @@ class ForgeStage(CaptureStage):
 
     def duties(self) -> list[RowDuty]:
         known = self.addresses if self.addresses.names == self.names else None
-        return duties_of(self.database, self.rules, self.place, self.adapter, self.outside, self.names, addresses=known)
+        return duties_of(
+            self.database,
+            self.rules,
+            self.place,
+            self.adapter,
+            self.outside,
+            self.names,
+            addresses=known,
+            lease_ms=self.lease_ms,
+        )
 
     def settle(self, rounds: int = 600) -> None:
         """Run every duty until nothing is due, back-offs of a few seconds included."""

@@ -18,6 +18,8 @@ from gitops_bot.store.outbox import StoredEffect
 from gitops_bot.store.states import EffectState
 
 MOST_ATTEMPTS: Final = 12
+TURNED_AWAY_MS: Final = 1_000
+"""The least wait after an attempt that a limit turned away."""
 MOST_PER_CLAIM: Final = 3
 """Deliveries under one claim, so that a lease outlasts them all (each is bounded by the time-outs of its adapter)."""
 
@@ -114,7 +116,7 @@ class Outbox:
             if error.retry_after is not None and not route.at_most_once:
                 # It was turned away by a limit. That is no failure of the effect, however often it happens.
                 outbox.postpone(tx, effect, str(error))
-                return Again(max(1_000, int(error.retry_after * 1000)))
+                return Again(max(TURNED_AWAY_MS, int(error.retry_after * 1000)))
             outbox.note(tx, effect, str(error))
             if route.at_most_once:
                 self._fail(tx, effect, EffectState.UNKNOWN, str(error))

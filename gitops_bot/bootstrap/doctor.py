@@ -1,6 +1,7 @@
 """The whole set-up looked at, one finding each, with the line that repairs it. Nothing is changed.
 
-The database's own findings are `bootstrap.database.check`'s; here are the machine, the files, the pin and the forge.
+The database's own findings are `bootstrap.database.check`'s, the forge's `bootstrap.forge_doctor`'s; here are the
+machine, the files and the pin.
 """
 
 import os
@@ -12,6 +13,7 @@ from typing import Final
 
 from gitops_bot.bootstrap import database
 from gitops_bot.bootstrap.database import Finding, open_database
+from gitops_bot.bootstrap.forge_doctor import forge_findings
 from gitops_bot.bootstrap.rules import rules_of
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.errors import ConfigError, Unavailable
@@ -30,7 +32,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from _files(settings)
     yield from database.check(settings.database_url, settings.owner_url)
     yield _policy(settings)
-    yield from _forge(settings)
+    yield from forge_findings(settings)
     yield _captures(settings)
     yield _isolation(settings)
 
@@ -75,30 +77,6 @@ def _policy(settings: Settings) -> Finding:
         fix = error.fix if settings.trust_file.exists() else "gitops-bot policy check, then gitops-bot trust pin"
         return Finding("policy", False, error.message, fix)
     return Finding("policy", True, f"version {policy.version} is pinned, {policy.digest}")
-
-
-def _forge(settings: Settings) -> Iterator[Finding]:
-    if not settings.forge.repositories:
-        yield Finding("forge", True, "none is configured; approvals come in by other channels")
-        return
-    from gitops_bot.forge.client import GitHubForge
-
-    fix = "check [forge] api_url and repositories, and what the token may do"
-    try:
-        forge = GitHubForge(settings.forge.api_url, secret(settings.forge.token_file, "token"))
-    except ConfigError as error:
-        yield Finding("forge", False, error.message, error.fix)
-        return
-    try:
-        for name in settings.forge.repositories:
-            try:
-                found = forge.repository(name)
-            except Unavailable as error:
-                yield Finding("forge", False, f"{name}: {error}", fix)
-            else:
-                yield Finding("forge", True, f"{name} answers, id {found.id}")
-    finally:
-        forge.disconnect()
 
 
 def _captures(settings: Settings) -> Finding:
