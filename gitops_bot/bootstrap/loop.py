@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -73,8 +73,12 @@ class LoopOptions:
     agent_writes: tuple[Path, ...] = ()
 
 
-def run_loop(options: LoopOptions, *, register: Register = register_over_http) -> int:
+def run_loop(
+    options: LoopOptions, *, register: Register = register_over_http, say: Callable[[str], None] | None = None
+) -> int:
     """Run a loop to its end and give its exit status: 0 improved or solved, 1 not, 2 escalated.
+
+    `say` is told, at start, what keeps the agent from the bridge and what does not.
 
     Raises:
         ConfigError: the options do not fit together.
@@ -94,7 +98,7 @@ def run_loop(options: LoopOptions, *, register: Register = register_over_http) -
         if past is None:
             _set_aside(home)
         isolation = _isolation(options, workspace, home)
-        return _Run(options, workspace, home, judge, rig, past, register, isolation).run()
+        return _Run(options, workspace, home, judge, rig, past, register, isolation, say).run()
     finally:
         os.close(lock)
 
@@ -169,10 +173,12 @@ class _Run:
         past: Past | None,
         register: Register,
         isolation: Isolation,
+        say: Callable[[str], None] | None,
     ) -> None:
         self._options, self._workspace, self._home = options, workspace, home
         self._judge, self._rig, self._past = judge, rig, past
         self._isolation = isolation
+        self._say = say or (lambda _said: None)
         self._register = register
         self._clock = SystemClock()
         self._log = SessionLog(home / "session.jsonl")
@@ -266,9 +272,12 @@ class _Run:
         self._log.append("identity", identity=self._identity())
         for note in self._ledger.notes:
             self._log.append("note", msg=note)
-        self._log.append("note", msg=self._isolation.said)
+        warnings = [self._isolation.said]
         if server is not None and options.insecure:
-            self._log.append("note", msg="the bridge is open: every local process can steer, and no claim is taken")
+            warnings.append("the bridge is open: every local process can steer, and no claim is taken")
+        for said in warnings:
+            self._log.append("note", msg=said)
+            self._say(said)
 
     def _identity(self) -> dict[str, object]:
         rig = self._rig.digest if self._rig else None

@@ -100,6 +100,6 @@ def run(agent: tuple[str, ...], direction: str, **given: Any) -> None:
         raise click.UsageError("only a command can be the agent as yet: -- program [argument …]")
     options = LoopOptions(agent=agent, direction=Direction(direction), **given)
     try:
-        raise SystemExit(run_loop(options))
+        raise SystemExit(run_loop(options, say=lambda said: click.echo(f"loop: {said}", err=True)))
     except ConfigError as error:
         raise click.UsageError(str(error)) from error

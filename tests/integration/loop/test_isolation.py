@@ -191,6 +191,25 @@ def test_bubblewrap_shows_what_is_named_and_no_more(open_loop: Loop) -> None:
     assert not (shown / "new").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "can read the bridge's tokens"),
+        (["--insecure-bridge"], "every local process can steer"),
+        (["--bubblewrap"], "without a path to the bridge's tokens"),
+    ],
+)
+def test_what_keeps_the_agent_from_the_bridge_is_said_at_start_to_whoever_starts_it(
+    open_loop: Loop, options: list[str], said: str
+) -> None:
+    open_loop.agent = ["true"]
+    open_loop.start(*options, iterations=1)
+    assert open_loop.process is not None
+    _, shown = open_loop.process.communicate(timeout=30)
+    assert said in shown.decode()
+    assert any(said in line["msg"] for line in open_loop.kinds("note"))
+
+
 def usage(loop: Loop, *options: str) -> str:
     loop.plan()
     loop.start(*options, iterations=1)
