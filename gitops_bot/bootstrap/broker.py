@@ -44,6 +44,8 @@ from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 
 CAPTURE_MEMORY = 4 * 1024**3
+CAPTURE_FILE = 512 * 1024**2
+"""Bytes of one file that a capture program writes: twice the largest artefact, so that a larger one is named as such."""
 LEASE_MS = 30_000
 PULLS_SLOWER = 4
 """Without an open pull request of the bot's, looking for changes of one is so many times slower still."""
@@ -138,7 +140,7 @@ def _duties(
     if settings.capture.program:
         root = settings.state / "captures"
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        limits = Limits(memory_bytes=CAPTURE_MEMORY)
+        limits = Limits(memory_bytes=CAPTURE_MEMORY, file_bytes=CAPTURE_FILE)
         capturer = LocalCapturer(root, settings.capture.program, limits, settings.capture.timeout / 1000)
         routes |= job_routes(capturer)
         measuring = Measuring(capturer, settings.capture.attempts, 250, publisher(settings.capture.publish))

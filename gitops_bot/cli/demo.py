@@ -5,12 +5,15 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
     from gitops_bot.demo.capture import Outcome
+
+MOST_PATH: Final = 60
+"""Bytes of the folder's path; below it lie sockets, whose paths have about a hundred (unix(7))."""
 
 
 @click.command()
@@ -42,6 +45,8 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int: 
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"{folder} is not empty", fix="name a new folder")
     root = (folder or Path(tempfile.mkdtemp(prefix="gitops-bot-demo-"))).absolute()
+    if len(bytes(root)) > MOST_PATH:
+        raise ConfigError(f"{root} is too long a path for the sockets in it", fix="name a folder with a shorter one")
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = time.monotonic()
 

@@ -25,13 +25,14 @@ from gitops_bot.bootstrap import loop as loops
 from gitops_bot.bootstrap.hints import DatagramHint
 from gitops_bot.broker.advance import Measuring
 from gitops_bot.config import load
+from gitops_bot.forge import client
 from gitops_bot.store import schema
 from gitops_bot.store.engine import Database
 from tests.crash.nursery import Reaper
 
-PRELOADED = (github, requests, schema)
-FORGE_MS = 40
-LISTEN_MS = 40
+PRELOADED = (client, github, requests, schema)
+FORGE_MS = 60
+LISTEN_MS = 60
 LEASE_MS = 250
 POLL_MS = 20
 

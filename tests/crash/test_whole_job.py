@@ -151,6 +151,7 @@ class Job:
     pids: dict[str, int] = field(default_factory=dict)
     deaths: list[str] = field(default_factory=list)
     reaped: set[int] = field(default_factory=set)
+    _database: Database | None = None
 
     def start(self, actor: str, moment: str = "before", number: int = 0, *, resume: bool = False) -> None:
         """Start an actor that is to die at a point; 0: live."""
@@ -211,12 +212,12 @@ class Job:
         return self.session()[-1]["kind"] == "shutdown"
 
     def rows(self) -> list[captures.Capture]:
-        with self.database() as database, database.read() as tx:
+        with self.database.read() as tx:
             return captures.page(tx, "", 100)
 
     def kinds(self) -> list[str]:
         """List what the ledger has sealed."""
-        with self.database() as database, database.read() as tx:
+        with self.database.read() as tx:
             return [entry.document["kind"] for entry in ledger.sealed(tx, 0, 1000)]
 
     def done(self) -> bool:
@@ -225,8 +226,12 @@ class Job:
         over = {"capture.rescoped", "forge.pull_request_ready", "bridge.rescope_acknowledged"}
         return not draft and over <= set(self.kinds())
 
-    def database(self) -> Any:
-        return _Opened(self.layout.root / ".gitops-bot" / "gitops-bot.db")
+    @property
+    def database(self) -> Database:
+        """The database as somebody on the host reads it; opened once."""
+        if self._database is None:
+            self._database = Database.open(f"sqlite:///{self.layout.root / '.gitops-bot' / 'gitops-bot.db'}", Role.HOST)
+        return self._database
 
     def logs(self) -> str:
         texts = [f"{path.name}: {path.read_text()[-1500:]}" for path in sorted(self.layout.root.glob("*.log"))]
@@ -240,17 +245,8 @@ class Job:
                 time.sleep(0.005)
         self.wire.stop()
         self.sandbox.close()
-
-
-class _Opened:
-    def __init__(self, path: Path) -> None:
-        self._database = Database.open(f"sqlite:///{path}", Role.HOST)
-
-    def __enter__(self) -> Database:
-        return self._database
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
+        if self._database is not None:
+            self._database.close()
 
 
 def job(nursery: Nursery, prepared: Path, root: Path, program: list[str], cut: tuple[str, int] = ("before", 0)) -> Job:
@@ -286,11 +282,10 @@ publish = "calibrations"
 def assert_ended_well(done: Job) -> None:
     """One capture, one rescope, one pull request, an intact ledger."""
     (capture,) = done.rows()
-    with done.database() as database:
-        with database.read() as tx:
-            assert capture.ask is not None
-            ask = asks.get(tx, capture.ask)
-        assert verify(database).faults == ()
+    with done.database.read() as tx:
+        assert capture.ask is not None
+        ask = asks.get(tx, capture.ask)
+    assert verify(done.database).faults == ()
     assert ask is not None and ask.state is AskState.APPROVED
     kinds = done.kinds()
     for once in ("ask.opened", "ask.answered", "forge.pull_request_opened", "capture.ready", "capture.rescoped"):
