@@ -5,6 +5,7 @@ clones its database and has one login for each service role, a member of that ro
 test opened through its fixture is closed, and its database removed, when the test ends.
 """
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -24,6 +25,7 @@ from gitops_bot.store.roles import Role
 from tests.postgres import postgres_superuser_url, run_id
 
 SERVICE_ROLES: Final = tuple(role for role in Role if role is not Role.OWNER)
+_CLUSTERS: Final = itertools.count(1)
 STANDARD: Final = {"force_standard_sqlite": True}
 ENGINES: Final = (
     pytest.param("sqlite", id="sqlite"),
@@ -124,7 +126,7 @@ class Cluster:
 
     def __init__(self, superuser: URL) -> None:
         self.superuser = superuser
-        self.name = run_id()
+        self.name = f"{run_id()}_{next(_CLUSTERS)}"
         self.owner = f"t_owner_{self.name}"
         self.template = f"t_template_{self.name}"
         self.clones = 0
