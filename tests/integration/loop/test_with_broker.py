@@ -31,6 +31,7 @@ from gitops_bot.store import agents, asks, captures, ledger
 from gitops_bot.store.captures import Capture
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
+from gitops_bot.store.states import AgentKind, TokenScope
 from tests.integration.loop.conftest import WANTED, Loop
 from tests.store_fixtures import FreshDatabase
 
@@ -193,20 +194,20 @@ def house(sqlite_database: FreshDatabase) -> Iterator[House]:
         f'[broker]\noperator = "bob"\nresume_grace = "1m"\n[capture]\nprogram = {program}\n'
     )
     pin(folder / "policies", folder / ".gitops-bot" / "trust.json")
-    added = subprocess.run(
-        [*BOT, "agent", "add", "tuner", "--principal", "demo-agent", "--loop", "--config", str(config)],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+    host = sqlite_database.open(Role.HOST)
+    with host.write() as tx:
+        agent = agents.add(tx, "tuner", AgentKind.LOOP, PrincipalName("demo-agent"), PrincipalName("alice"), "")
+        token_text = agents.issue_token(tx, agent.id, TokenScope.LOOP)
     token = folder / "loop.token"
     token.touch(mode=0o600)
-    token.write_text(added.stdout.strip())
+    token.write_text(token_text)
     policy = pinned_policy(folder / "policies", folder / ".gitops-bot" / "trust.json")
     rules = Rules(policy, "local", "production")
-    made = House(folder, f"http://127.0.0.1:{port}", sqlite_database.open(Role.HOST), rules, token)
+    made = House(folder, f"http://127.0.0.1:{port}", host, rules, token)
     made.processes.append(started("workspace", folder))
     try:
+        made.broker()  # both start at once
         until(lambda: ready(made.url), "a workspace")
-        made.broker()
         yield made
     finally:
         for process in [*made.processes, *(loop.process for loop in made.loops if loop.process is not None)]:
