@@ -151,7 +151,7 @@ def do_outbox(stage: CaptureStage) -> None:
         return Delivered({"key": effect.key})
 
     def landed(tx: object, effect: StoredEffect, _result: object) -> None:
-        ledger.append(tx, Entry(EventKind.EFFECT_DONE, 1, ask=effect.key))  # type: ignore[arg-type] # a Tx
+        ledger.append(tx, Entry(EventKind.EFFECT_DONE, 1, ask=effect.key))  # type: ignore[arg-type] # it is a Tx
 
     routes = {"dedupes": Route(deliver, landed), "once": Route(deliver, landed, at_most_once=True)}
     run_out(RowDuty(outbox.DUTY, stage.database, Outbox(stage.database, routes).lane, PACE))

@@ -187,17 +187,18 @@ class Database:
         if self.dialect == "postgresql" and not writable:
             options["postgresql_readonly"] = True
         for is_last in (False, True):
-            connection = self._engine.connect().execution_options(**options)
-            try:
-                transaction = connection.begin()
-                return connection, transaction, connection.execute(_NOW[self.dialect]).scalar_one()
-            except DBAPIError as error:
-                connection.close()
-                if is_last or not error.connection_invalidated:
-                    raise
-            except BaseException:
-                connection.close()
-                raise
+            with ExitStack() as stack:
+                connection = self._engine.connect().execution_options(**options)
+                stack.callback(connection.close)
+                try:
+                    transaction = connection.begin()
+                    now: int = connection.execute(_NOW[self.dialect]).scalar_one()
+                except DBAPIError as error:
+                    if is_last or not error.connection_invalidated:
+                        raise
+                    continue
+                stack.pop_all()
+                return connection, transaction, now
         raise AssertionError("a loop of two returns or raises")
 
     def close(self) -> None:

@@ -170,7 +170,7 @@ def test_a_move_that_two_processes_saw_is_one_move(stage: CaptureStage) -> None:
 
 
 def _is(tx: object, capture: Capture, ask: Ask) -> bool:
-    found = captures.get(tx, capture.id)  # type: ignore[arg-type] # a Tx
+    found = captures.get(tx, capture.id)  # type: ignore[arg-type] # it is a Tx
     return found is not None and found.ask == ask.id
 
 

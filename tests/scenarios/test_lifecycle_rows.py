@@ -448,7 +448,7 @@ def test_asks_are_paged_by_agent_and_by_what_is_open(stage: Stage) -> None:
     stage.withdraw(first)
 
     def ids(**which: object) -> set[str]:
-        return {ask.id for ask in stage.read(lambda tx: asks.page(tx, "", 10, **which))}  # type: ignore[arg-type] # filters
+        return {ask.id for ask in stage.read(lambda tx: asks.page(tx, "", 10, **which))}  # type: ignore[arg-type] # the filters of a page
 
     assert ids() == {first.id, second.id, third.id}
     assert ids(only_open=True) == {second.id, third.id}
