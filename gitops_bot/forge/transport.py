@@ -7,6 +7,7 @@ is decided in `client`. No error text holds a header, a body that was sent, or a
 """
 
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from github.Requester import HTTPSRequestsConnectionClass, RequestsResponse
 from gitops_bot.core.errors import Unavailable
 from gitops_bot.forge.quoting import visible
 
-TIMEOUT: Final = 10
+TIMEOUT: Final[float] = 10
 """Seconds to connect, and between two pieces of an answer."""
 
 _WHOLE_ANSWER: Final = 60.0  # seconds for all pieces of an answer together
@@ -65,7 +66,7 @@ class Transport:
             auth=Auth.Token(token),
             user_agent="gitops-bot",
             retry=None,
-            timeout=TIMEOUT,
+            timeout=math.ceil(TIMEOUT),
             seconds_between_requests=None,
             seconds_between_writes=None,
             api_version=_API_VERSION,
