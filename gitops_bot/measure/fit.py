@@ -10,7 +10,7 @@ for a slow endpoint. What was not observed often enough is left out, not guessed
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from gitops_bot.measure.client import Sample
@@ -21,6 +21,8 @@ WIDTH: Final = 1.96
 FULL: Final = 0.9
 """An endpoint that kept this share of what it was given running had a place for all of it."""
 PARTS: Final = 5
+MOSTLY: Final = 0.4
+"""Requests that stream for this share of their running time are counted by their streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One load: the concurrency it was driven at, its samples, the mean gap between tokens, the requests running."""
+    """One load: the concurrency it was driven at, its samples and gaps, the mean number of requests running, the most
+    streams open at one instant, and the share of its running time that a request streams."""
 
     concurrency: int
     samples: tuple[Sample, ...]
     gaps: tuple[float, ...]
     running: float = 0.0
     running_error: float = 0.0
-    at_once: int = field(default=1)
+    streams: int = 1
+    streaming: float = 0.0
 
 
 def knobs(driven: Sequence[Driven]) -> tuple[Knob, ...]:
@@ -156,12 +160,14 @@ def _level(concurrency: int, samples: tuple[Sample, ...], alone: Sequence[Sample
     arrivals = sorted(sample.arrival_ms for sample in samples)
     # From when all places of the crowd are taken until nobody comes after: as many requests are there all the time.
     begin, end = arrivals[min(concurrency, len(arrivals)) - 1], arrivals[-1]
+    ran, streamed = (sum(stop - start for start, stop in spans) for spans in (runs, streams))
+    share = streamed / ran if ran > 0 else 0.0
     if end <= begin:
-        return _Level(concurrency, samples, gaps, float(min(concurrency, len(samples))), 0.0, _peak(streams))
+        return _Level(concurrency, samples, gaps, float(min(concurrency, len(samples))), 0.0, _peak(streams), share)
     step = (end - begin) / PARTS
     parts = [_busy(runs, begin + step * part, begin + step * (part + 1)) for part in range(PARTS)]
     error = statistics.stdev(parts) / math.sqrt(PARTS)
-    return _Level(concurrency, samples, gaps, statistics.fmean(parts), error, _peak(streams))
+    return _Level(concurrency, samples, gaps, statistics.fmean(parts), error, _peak(streams), share)
 
 
 def _busy(runs: Sequence[tuple[float, float]], begin: float, end: float) -> float:
@@ -179,13 +185,30 @@ def _peak(streams: Sequence[tuple[float, float]]) -> int:
 
 
 def _places(seen: Sequence[_Level]) -> Knob | None:
-    """How many run at once: what was seen running where some had to wait, else all that were ever sent at once."""
+    """How many run at once: what was seen running where some had to wait, else all that were ever sent at once.
+
+    Where requests mostly stream, the most streams at one instant tell it: no fewer places can have been there, and few
+    more, or more streams would have been seen once. Elsewhere the mean number of requests running does, which
+    depends on how long a prefill takes under load.
+    """
     if not seen:
         return None
     top = seen[-1]
     given = min(top.concurrency, len(top.samples))
-    found = given if top.running >= FULL * given else max(round(top.running), top.at_once, 1)
-    return Knob("MOCK_MAX_NUM_SEQS", float(min(found, given)), top.running_error, len(top.samples))
+    found = float(max(round(top.running), 1))
+    if top.streaming >= MOSTLY:
+        found = float(next(most for most in range(top.streams, given + 1) if _most_seen(most, top) >= top.streams))
+    if found >= FULL * given:
+        found = float(given)
+    return Knob("MOCK_MAX_NUM_SEQS", min(found, float(given)), top.running_error, len(top.samples))
+
+
+def _most_seen(places: int, level: _Level) -> float:
+    """Expect the most streams of a number of places, each streaming its share of the time, over as many instants as
+    there were requests (binomial, normal approximation); never more than there are places."""
+    share = level.streaming
+    spread = math.sqrt(2 * math.log(max(len(level.samples), 2)) * places * share * (1 - share))
+    return places if places == min(level.concurrency, len(level.samples)) else min(places, places * share + spread)
 
 
 def _factor(seen: Sequence[_Level], places: float | None) -> Knob | None:

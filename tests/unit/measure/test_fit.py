@@ -24,7 +24,7 @@ class Endpoint:
 
     def __init__(self, seed: int, *, places: int, factor: float) -> None:
         self.chance = random.Random(seed)
-        self.places, self.factor = places, factor
+        self.places, self.factor, self.slows_prefill = places, factor, True
 
     def drive(self, concurrency: int, requests: int, *, tokens: int, lengths: Sequence[int]) -> list[Sample]:
         running = min(concurrency, self.places)
@@ -36,7 +36,7 @@ class Endpoint:
             arrival = heapq.heappop(clients)
             begin = max(arrival, heapq.heappop(free))
             uncached = lengths[index % len(lengths)]
-            first = self.chance.gauss(50 + 0.4 * uncached, 8) * slower
+            first = self.chance.gauss(50 + 0.4 * uncached, 8) * (slower if self.slows_prefill else 1.0)
             gaps = tuple(self.chance.gauss(20, 4) * slower for _ in range(tokens - 1))
             end = begin + first + sum(gaps)
             heapq.heappush(free, end)
@@ -70,6 +70,16 @@ def test_known_knobs_come_back_within_a_tenth(seed: int, places: int, factor: fl
     }
     assert found.keys() == known.keys()
     assert {name: value for name, value in found.items() if abs(value / known[name] - 1) > 0.1} == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_places_are_counted_where_a_prefill_is_not_slowed_by_load(seed: int) -> None:
+    """An engine that batches decodes slows tokens and not prefills; its places come back all the same."""
+
+    endpoint = Endpoint(seed, places=16, factor=4.0)
+    endpoint.slows_prefill = False
+    found = {knob.name: knob.value for knob in knobs(endpoint.all(48))}
+    assert abs(found["MOCK_MAX_NUM_SEQS"] / 16 - 1) <= 0.1
 
 
 def test_an_error_covers_what_is_known_about_as_often_as_it_says() -> None:
