@@ -293,9 +293,10 @@ class OnBridge:
         }
 
     def rescope(self, effect: StoredEffect) -> Delivery:
-        """Send `rescope`, unless its authority went away before the first attempt."""
+        """Send `rescope`, unless its authority went away meanwhile. An attempt that failed gives no right to the next:
+        a loop that was away while somebody revoked gets the deny that stands behind this in its lane."""
         said = effect.payload
-        if not effect.attempted_before and not self._may_still(effect, rescope=True):
+        if not self._may_still(effect, rescope=True):
             return _GONE
         command = {"cmd": "rescope", "regime": said["trace_id"], "id": f"rescope:{said['ask']}"}
         return self._send(said["loop"], command)
@@ -303,7 +304,7 @@ class OnBridge:
     def deny(self, effect: StoredEffect) -> Delivery:
         """Send `deny` to a seat that waits."""
         said = effect.payload
-        if not effect.attempted_before and not self._may_still(effect, rescope=False):
+        if not self._may_still(effect, rescope=False):
             return _GONE
         reason = said["reason"] or "rejected"
         command = {"cmd": "deny", "reason": reason, "trace_id": said["trace_id"], "id": f"deny:{said['ask']}"}

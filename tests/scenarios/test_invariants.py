@@ -341,6 +341,27 @@ def test_i10_one_terminal_signal_for_each_capture_and_loop(captures_stage: Captu
     assert states == ({SeatState.RESCOPED} if order == "ready first" else {SeatState.DENIED})
 
 
+@pytest.mark.parametrize("revoked", [True, False])
+def test_i10_a_rescope_that_failed_once_is_not_sent_after_a_revocation(
+    captures_stage: CaptureStage, revoked: bool
+) -> None:
+    """The loop was away at the first attempt; somebody says no before it is back; it hears the no alone."""
+    stage = captures_stage
+    capture = stage.requested()
+    ask = stage.get(capture.ask or "")
+    stage.outside.broken["send"] = 1
+    stage.answer(ask, "bob", "approve")
+    stage.settle()
+    assert len(stage.outside.calls("send")) == 1 and stage.link.taken() == []
+    if revoked:
+        assert isinstance(stage.answer(ask, "alice", "deny"), Revoked)
+        stage.settle()
+    stage.write(lambda tx: due.set_due(tx, outbox.DUTY, "loop:loop-1", tx.now))
+    stage.settle()
+    said = "deny" if revoked else "rescope"
+    assert [sent.split(" ", 1)[1] for sent in stage.link.taken()] == [f"{said}:{ask.id}"]
+
+
 # I11 and lifecycle 24
 
 
