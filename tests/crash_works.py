@@ -275,7 +275,7 @@ def do_claim(stage: CaptureStage) -> None:
     with_operator(stage)
     database = stage.database
     listener = Listener(database, ClaimedLog(), 1_000, listen_ms=60_000)  # type: ignore[arg-type] # it only reads
-    settler = OperatorClaims(database, stage.rules, "bob")
+    settler = OperatorClaims(database, stage.rules, "bob", trust_shared=True)
 
     def nudge(tx: Tx) -> None:
         due.set_due(tx, loops.DUTY, "loop-1", tx.now)

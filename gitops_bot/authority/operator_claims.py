@@ -82,11 +82,15 @@ def _operator(rules: Rules, name: str) -> Principal | None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorClaims:
-    """Settles claims of operators as the person that the settings name ('': nobody); `one` is the duty's handler."""
+    """Settles claims of operators as the person that the settings name ('': nobody); `one` is the duty's handler.
+
+    `trust_shared`: somebody accepted for this host that agents share its user, and so may hold an operator's token.
+    """
 
     database: Database
     rules: Rules
     operator: str
+    trust_shared: bool = False
 
     def one(self, claimed: Claimed) -> Finished:
         """Settle one claim, once."""
@@ -97,7 +101,7 @@ class OperatorClaims:
         return FINISHED
 
     def _settle(self, tx: Tx, claim: Claim) -> None:
-        ask = _meant(tx, claim)
+        ask = self._own(claim) or _meant(tx, claim)
         if isinstance(ask, Refused):
             return _refuse(tx, claim, None, ask)
         said = claim.facts
@@ -118,6 +122,13 @@ class OperatorClaims:
         reason = refused.reason if refused else None
         claims.settle(tx, claim, state, reason, ask=ask.id, facts={}, evidence=voice.evidence)
         return None
+
+    def _own(self, claim: Claim) -> Refused | None:
+        """Refuse an approve that the asking agent itself could have made (I15). A deny takes authority away only."""
+        if not claim.facts["shares_user"] or self.trust_shared or claim.facts["decision"] == DENY:
+            return None
+        detail = "The loop's agent shares its user and can read the operator's token; isolate it (docs/loop.md)."
+        return refuse(Reason.NOT_AUTHORISED, detail, loop=str(claim.facts["loop"]))
 
 
 def _meant(tx: Tx, claim: Claim) -> Ask | Refused:

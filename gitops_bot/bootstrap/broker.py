@@ -45,7 +45,7 @@ from gitops_bot.store.roles import Role
 
 CAPTURE_MEMORY = 4 * 1024**3
 CAPTURE_FILE = 512 * 1024**2
-"""Bytes of one file that a capture program writes: twice the largest artefact, so that a larger one is named as such."""
+"""Bytes of one file that a capture program writes: twice the largest artefact, so that a larger one is named so."""
 LEASE_MS = 30_000
 PULLS_SLOWER = 4
 """Without an open pull request of the bot's, looking for changes of one is so many times slower still."""
@@ -157,7 +157,12 @@ def _duties(
         RowDuty(SEAL_DUTY, database, sealer.step, pace),
         RowDuty(advance.DUTY, database, Advance(database, rules, place, forge, measuring).one, pace),
         RowDuty(requests.DUTY, database, Requests(database).one, pace),
-        RowDuty(operator_claims.DUTY, database, OperatorClaims(database, rules, settings.operator).one, pace),
+        RowDuty(
+            operator_claims.DUTY,
+            database,
+            OperatorClaims(database, rules, settings.operator, settings.shared_uid == "accepted").one,
+            pace,
+        ),
         RowDuty(loops.DUTY, database, Listener(database, link, settings.resume_grace, listen_ms).one, pace),
     ]
     return duties

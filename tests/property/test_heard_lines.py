@@ -95,7 +95,7 @@ def test_no_line_of_a_log_ends_the_duty_that_hears_it(
     pace = Pace(batch=50, first_ms=1, most_ms=20)
     listener = Listener(database, logs, 0, listen_ms=1)  # type: ignore[arg-type] # a stand-in that only reads
     RowDuty(loops.DUTY, database, listener.one, pace).step()
-    RowDuty(operator_claims.DUTY, database, OperatorClaims(database, rules, "bob").one, pace).step()
+    RowDuty(operator_claims.DUTY, database, OperatorClaims(database, rules, "bob", trust_shared=True).one, pace).step()
     after = stage.read(lambda tx: loops.agents.loop(tx, "loop-1"))
     assert after is not None
     assert after.log_seq == heard.log_seq + len(logs.lines)

@@ -48,7 +48,8 @@ class Logs:
 class Bridge:
     """A stage with a loop that waits for `REGIME`, and what its operator says at its bridge."""
 
-    def __init__(self, stage: CaptureStage, operator: str = "bob") -> None:
+    def __init__(self, stage: CaptureStage, operator: str = "bob", *, trust_shared: bool = True) -> None:
+        self.trust_shared = trust_shared
         self.stage, self.operator, self.logs = stage, operator, Logs()
         self.capture = stage.requested()
 
@@ -56,7 +57,7 @@ class Bridge:
         """Read the log and settle what it holds."""
         database, pace = self.stage.database, Pace(batch=50, first_ms=1, most_ms=20)
         listener = Listener(database, self.logs, 1_000, listen_ms=1)  # type: ignore[arg-type] # a stand-in
-        settler = OperatorClaims(database, self.stage.rules, self.operator)
+        settler = OperatorClaims(database, self.stage.rules, self.operator, self.trust_shared)
         for duty in (
             RowDuty(loops.DUTY, database, listener.one, pace),
             RowDuty(operator_claims.DUTY, database, settler.one, pace),
@@ -101,6 +102,19 @@ def stage(database: FreshDatabase, tmp_path: Path) -> Iterator[CaptureStage]:
 @pytest.fixture
 def bridge(stage: CaptureStage) -> Bridge:
     return Bridge(stage)
+
+
+def test_what_a_loop_s_own_agent_could_say_approves_nothing(stage: CaptureStage) -> None:
+    """I15: an agent that shares its loop's user can read the operator's token. A deny takes away only, so it counts;
+    the accepting twin is every other test here, on a host where somebody accepted that."""
+    bridge = Bridge(stage, trust_shared=False)
+    bridge.say()
+    assert bridge.claims() == [("refused", "not_authorised")]
+    assert bridge.refusals() == ["not_authorised"]
+    assert bridge.ask_state() is AskState.OPEN
+    bridge.say("deny", key="d", reason="too dear")
+    assert bridge.claims()[1:] == [("counted", None)]
+    assert bridge.ask_state() is AskState.DENIED
 
 
 def test_an_operator_s_approve_is_the_vote_of_the_person_who_is_named(bridge: Bridge) -> None:

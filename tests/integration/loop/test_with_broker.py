@@ -191,7 +191,8 @@ def house(sqlite_database: FreshDatabase) -> Iterator[House]:
     config = folder / "gitops-bot.toml"
     config.write_text(
         f'[database]\nurl_file = "url"\n[workspace]\nbind = "127.0.0.1:{port}"\n'
-        f'[broker]\noperator = "bob"\nresume_grace = "1m"\n[capture]\nprogram = {program}\n'
+        f'[signed]\nshared_uid = "accepted"\n[broker]\noperator = "bob"\nresume_grace = "1m"\n'
+        f"[capture]\nprogram = {program}\n"
     )
     pin(folder / "policies", folder / ".gitops-bot" / "trust.json")
     host = sqlite_database.open(Role.HOST)
