@@ -18,12 +18,14 @@ from gitops_bot.broker import captures as moves
 from gitops_bot.broker import polling, pulls
 from gitops_bot.broker.addresses import Addresses
 from gitops_bot.broker.advance import Advance, Measuring
-from gitops_bot.broker.captures import Place, head_moved
+from gitops_bot.broker.captures import Place
 from gitops_bot.broker.deliveries import OnBridge, OnForge, job_routes
 from gitops_bot.broker.polling import Poll
 from gitops_bot.broker.pulls import Pulls
+from gitops_bot.broker.successors import head_moved
 from gitops_bot.forge.client import GitHubForge
 from gitops_bot.ports import Forge
+from gitops_bot.sandbox.control import Control
 from gitops_bot.sandbox.http import Sandbox
 from gitops_bot.sandbox.records import Comment, Thread
 from gitops_bot.store import due, outbox, settings
@@ -47,14 +49,14 @@ PATIENCE: Final = 5_000
 """Milliseconds of a back-off that `settle` waits for."""
 
 
-def populate(github: Sandbox, repository: str = REPOSITORY, repository_id: int = REPOSITORY_ID) -> None:
+def populate(github: Control, repository: str = REPOSITORY, repository_id: int = REPOSITORY_ID) -> None:
     """Make a repository in which the bot, alice and bob may write, carol may triage, and mallory only reads."""
     github.add_repository(repository, repository_id)
     for login, role in ((BOT, "write"), ("alice", "write"), ("bob", "write"), ("carol", "triage")):
         github.grant(repository, login, role)
 
 
-def accounts(github: Sandbox) -> str:
+def accounts(github: Control) -> str:
     """Make the people and the bot; the bot's token."""
     for login, number in PEOPLE.items():
         github.add_account(login, number)

@@ -25,9 +25,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Look at this row again after so many milliseconds; no failure."""
+    """Look at this row again after so many milliseconds; no failure. Work that came meanwhile makes it due at once,
+    unless the wait is `firm`: then only a time that somebody sets does (`store.due`)."""
 
     after_ms: int
+    firm: bool = False
 
 
 Outcome = Finished | Again
@@ -97,5 +99,5 @@ class RowDuty:
             match outcome:
                 case Finished():
                     due.done(tx, claimed)
-                case Again(after_ms):
-                    due.again(tx, claimed, tx.now + after_ms)
+                case Again(after_ms, firm):
+                    due.again(tx, claimed, tx.now + after_ms, firm=firm)

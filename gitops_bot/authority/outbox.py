@@ -85,7 +85,7 @@ class Outbox:
                     continue
                 wait = 0 if route.admit is None else route.admit(tx, effect)
                 if wait > 0:
-                    return Again(wait)
+                    return Again(wait, firm=True)
                 outbox.attempt(tx, effect)
             waited = self._deliver(effect, route)
             if waited is not None:
@@ -116,7 +116,7 @@ class Outbox:
             if error.retry_after is not None and not route.at_most_once:
                 # It was turned away by a limit. That is no failure of the effect, however often it happens.
                 outbox.postpone(tx, effect, str(error))
-                return Again(max(TURNED_AWAY_MS, int(error.retry_after * 1000)))
+                return Again(max(TURNED_AWAY_MS, int(error.retry_after * 1000)), firm=True)
             outbox.note(tx, effect, str(error))
             if route.at_most_once:
                 self._fail(tx, effect, EffectState.UNKNOWN, str(error))
@@ -125,7 +125,8 @@ class Outbox:
                 self._fail(tx, effect, EffectState.FAILED, str(error))
                 return None
         wait = due.back_off(attempts, first_ms=500, most_ms=300_000)
-        return Again(wait)
+        # Firm: what was put into the lane meanwhile must not make it look before an unclear attempt has landed.
+        return Again(wait, firm=True)
 
     def _fail(self, tx: Tx, effect: StoredEffect, state: EffectState, why: str) -> None:
         if not outbox.end(tx, effect, state, {}, why[:500]):

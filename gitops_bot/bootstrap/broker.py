@@ -25,13 +25,14 @@ from gitops_bot.bridge.client import BridgeLink
 from gitops_bot.broker import advance, loops, polling, pulls, requests
 from gitops_bot.broker.addresses import Addresses
 from gitops_bot.broker.advance import Advance, Measuring
-from gitops_bot.broker.captures import Place, head_moved
+from gitops_bot.broker.captures import Place
 from gitops_bot.broker.daemon import Bell, Daemon
 from gitops_bot.broker.deliveries import OnBridge, OnForge, job_routes
 from gitops_bot.broker.loops import Listener
 from gitops_bot.broker.polling import Poll
 from gitops_bot.broker.pulls import Pulls
 from gitops_bot.broker.requests import Requests
+from gitops_bot.broker.successors import head_moved
 from gitops_bot.capture.local import LocalCapturer
 from gitops_bot.config import Settings, Starter, secret
 from gitops_bot.core.captures import TraceId, slug

@@ -13,8 +13,9 @@ from gitops_bot.authority.comments import standing
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
 from gitops_bot.authority.rules import Rules
 from gitops_bot.broker import captures as moves
-from gitops_bot.broker.captures import Place, apply, follow, head_moved, record, tell
+from gitops_bot.broker.captures import Place, apply, record, tell
 from gitops_bot.broker.machine import Event
+from gitops_bot.broker.successors import BLANK, follow, head_moved, told
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState, TraceId
 from gitops_bot.core.errors import Reason
@@ -121,7 +122,7 @@ class Advance:
         with self._database.write() as tx:
             if ask.superseded_by is None:
                 return FINISHED
-            if captures.change(tx, capture, ask=ask.superseded_by, successor=capture.successor + 1, **moves.BLANK):
+            if captures.change(tx, capture, ask=ask.superseded_by, successor=capture.successor + 1, **BLANK):
                 changed = captures.get(tx, capture.id)
                 assert changed is not None
                 follow(tx, self._rules, self._place, capture, changed)
@@ -133,9 +134,9 @@ class Advance:
             return False
         with self._database.read() as tx:
             row = captures.pull_request_of(tx, capture.id, capture.ask)
-            recorded = outbox.get(tx, f"record:{capture.id}") is not None
-        if row is None or recorded:
-            return False  # the record moves the head itself, after all who waited were told
+            past = told(tx, capture) or outbox.get(tx, f"record:{capture.id}") is not None
+        if row is None or past:
+            return False  # somebody was told to go on, and the record moves the head itself
         gone = standing(self._forge.pull_request(capture.repository, capture.pull_request), row)
         if gone is None:
             return False

@@ -7,18 +7,18 @@ talks to the outside.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
-from gitops_bot.authority.closing import renew, supersede, withdraw
+from gitops_bot.authority.asking import Waiter, Wish, open_ask
+from gitops_bot.authority.closing import withdraw
 from gitops_bot.authority.rules import Rules
 from gitops_bot.broker.frozen import approved, fresh, measured_before
 from gitops_bot.broker.machine import Command, Event, advance
 from gitops_bot.core.asks import AskState, late
 from gitops_bot.core.captures import CaptureState, Regime
-from gitops_bot.core.errors import Reason, Refused
+from gitops_bot.core.errors import Refused
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.lookup import lookup
-from gitops_bot.store import agents, asks, captures, due, ledger, outbox, threads, turns, votes, waiters
+from gitops_bot.store import agents, captures, due, ledger, outbox, turns, waiters
 from gitops_bot.store.captures import Capture, Seat
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
@@ -26,8 +26,6 @@ from gitops_bot.store.states import SeatState, WaiterKind
 
 VERB: Final = "capture.approve"
 DUTY: Final = waiters.duty(WaiterKind.CAPTURE)
-MOST_MOVES: Final = 3
-"""The third head that moved in a row opens no successor (forge-commands, step 6)."""
 
 _EVENTS: Final = {
     CaptureState.APPROVED: EventKind.CAPTURE_APPROVED,
@@ -254,33 +252,17 @@ def _command(tx: Tx, before: Capture, after: Capture, command: Command, reason: 
         case Command.SHOW:
             show(tx, after)
         case Command.CLOSE:
-            _close(tx, before)
+            close(tx, before)
         case Command.RECORD:
             record(tx, after)
 
 
-def _close(tx: Tx, capture: Capture) -> None:
+def close(tx: Tx, capture: Capture) -> None:
+    """Put the closing of a capture's pull request into the outbox."""
     if capture.pull_request is not None:
         payload = {"capture": capture.id, "number": capture.pull_request}
         key = f"close:{capture.id}:{capture.pull_request}"
         outbox.enqueue(tx, outbox.Effect(key, lane(capture.id), "forge.close", payload))
-
-
-def follow(tx: Tx, rules: Rules, place: Place, before: Capture, after: Capture) -> None:
-    """Put the way from one pull request to its successor into the outbox: the successor is opened first, then the old
-    one points to it and is closed. `before` has the old ask and pull request, `after` the new ask and none."""
-    if on_forge(rules, place, after):
-        draft(tx, after)
-    if before.pull_request is not None:
-        number = before.pull_request
-        payload = {"capture": after.id, "ask": before.ask, "number": number, "comment": before.status_comment}
-        effect = outbox.Effect(f"supersede:{after.id}:{number}", lane(after.id), "forge.supersede", payload)
-        outbox.enqueue(tx, effect)
-        _close(tx, before)
-
-
-BLANK: Final = {"pull_request": None, "url": None, "head": None, "base": None, "branch": None, "status_comment": None}
-"""What a capture knows of its pull request before that is opened."""
 
 
 def record(tx: Tx, capture: Capture) -> None:
@@ -352,49 +334,3 @@ def end_if_deserted(tx: Tx, capture: Capture, by: str, reason: str) -> None:
             return
         withdraw(tx, capture.ask, by=by, reason=reason)
     apply(tx, capture, Event.ALL_LEFT, reason)
-
-
-def head_moved(tx: Tx, rules: Rules, place: Place, capture_id: str) -> None:
-    """Re-ask after the pull request moved: the open ask is superseded, an approved one gets a revocation, the capture
-    returns to REQUESTED under the new ask; the third time in a row nothing is opened (forge-commands, step 6)."""
-    capture = captures.get(tx, capture_id, lock=True)
-    if capture is None or capture.ask is None or advance(capture.state, Event.HEAD_MOVED) is None:
-        return
-    ask = asks.get(tx, capture.ask, lock=True)
-    assert ask is not None
-    reason = Reason.STALE_HEAD
-    if ask.state is AskState.APPROVED:
-        votes.revoke(tx, ask.id, "gitops-bot", "moved", Channel.FORGE, text=reason.value, claim=None, evidence=b"{}")
-        entry = Entry(EventKind.REVOCATION, tx.now, ask=ask.id, capture=capture.id, reason=reason.value)
-        ledger.append(tx, entry)
-    if capture.moved_heads + 1 >= MOST_MOVES:
-        if ask.state is AskState.OPEN:
-            withdraw(tx, ask.id, by="gitops-bot", reason=reason.value, to_backlog=True)
-        else:
-            threads.enter_backlog(tx, ask.id, reason.value)
-        apply(tx, capture, Event.MOVED_TOO_OFTEN, reason.value)
-        return
-    opened = supersede(tx, rules, ask.id, reason) if ask.state is AskState.OPEN else renew(tx, rules, ask)
-    if not isinstance(opened, Opened):
-        # The policy in force would not ask this any more: it ends as after too many moves, in whatever state it is.
-        withdraw(tx, ask.id, by="gitops-bot", reason=opened.reason.value, to_backlog=True)
-        apply(tx, capture, Event.MOVED_TOO_OFTEN, opened.reason.value)
-        return
-    waiters.add(tx, opened.ask.id, WaiterKind.CAPTURE, capture.id)
-    returned = apply(
-        tx,
-        capture,
-        Event.HEAD_MOVED,
-        reason.value,
-        ask=opened.ask.id,
-        moved_heads=capture.moved_heads + 1,
-        successor=capture.successor + 1,
-        attempt=capture.attempt + 1,
-        artefact=None,
-        digest=None,
-        knobs=None,
-        ready_at=None,
-        **BLANK,
-    )
-    if returned is not None:
-        follow(tx, rules, place, capture, returned)

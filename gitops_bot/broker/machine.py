@@ -66,7 +66,7 @@ _STOP: Final = {
     Event.REVOKED: _to(S.CANCELLED, _CANCEL, _DENY, _SHOW, _CLOSE),
     Event.WITHDRAWN: _to(S.CANCELLED, _CANCEL, _DENY, _SHOW, _CLOSE),
     Event.ALL_LEFT: _to(S.CANCELLED, _CANCEL, _SHOW, _CLOSE),
-    # The old pull request closes after its successor was opened, which `captures.follow` sees to.
+    # The old pull request closes after its successor was opened, which `successors` sees to.
     Event.HEAD_MOVED: _to(S.REQUESTED, _CANCEL),
     Event.MOVED_TOO_OFTEN: _to(S.DENIED, _CANCEL, _DENY, _SHOW, _CLOSE),
 }

@@ -115,17 +115,17 @@ def done(tx: Tx, claimed: Claimed) -> bool:
     return again(tx, claimed, tx.now)
 
 
-def again(tx: Tx, claimed: Claimed, at: int, *, error: str | None = None) -> bool:
+def again(tx: Tx, claimed: Claimed, at: int, *, error: str | None = None, firm: bool = False) -> bool:
     """Give a claimed row its next time, or make it due at once when it was nudged meanwhile. With `error` the attempt
-    counts towards the back-off, which only a set time outranks; without, the count starts anew. False: the lease was
-    lost."""
+    counts towards the back-off, which only a set time outranks, as it does with `firm`; without, the count starts anew.
+    False: the lease was lost."""
     values = {
         "of": claimed.duty,
         "named": claimed.key,
         "held": claimed.version,
         "at": at,
         "at_now": tx.now,
-        "outranked_by": _WORK if error is None else _WAKE,
+        "outranked_by": _WORK if error is None and not firm else _WAKE,
         "counted": 0 if error is None else claimed.attempts,
         "error": None if error is None else storable(error)[:500],
     }

@@ -9,7 +9,8 @@ import pytest
 from gitops_bot.authority import closing
 from gitops_bot.authority.asking import Opened
 from gitops_bot.authority.settling import Revoked, Settled
-from gitops_bot.broker.captures import Answered, head_moved, leave
+from gitops_bot.broker.captures import Answered, leave
+from gitops_bot.broker.successors import head_moved
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState
 from gitops_bot.core.principals import PrincipalName

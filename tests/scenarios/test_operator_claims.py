@@ -12,8 +12,8 @@ from gitops_bot.authority import operator_claims
 from gitops_bot.authority.duties import Pace, RowDuty
 from gitops_bot.authority.operator_claims import MOST_AN_HOUR, OperatorClaims, refusal_of
 from gitops_bot.broker import loops
-from gitops_bot.broker.captures import head_moved
 from gitops_bot.broker.loops import Listener
+from gitops_bot.broker.successors import head_moved
 from gitops_bot.core.asks import AskState
 from gitops_bot.core.captures import CaptureState
 from gitops_bot.core.errors import Refused

@@ -14,7 +14,7 @@ from gitops_bot.authority import comments
 from gitops_bot.authority.comments import Intake, leave_hint, take
 from gitops_bot.authority.duties import Pace, RowDuty
 from gitops_bot.authority.sealing import Sealer
-from gitops_bot.broker.captures import head_moved
+from gitops_bot.broker.successors import head_moved
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState
 from gitops_bot.core.errors import Unavailable
