@@ -7,8 +7,8 @@ checks values only.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any, Final, NewType, cast
 
 from gitops_bot.core.errors import Malformed
@@ -29,7 +29,10 @@ def canonical(value: object) -> bytes:
         Malformed: a float, an integer beyond ±(2^53−1), a lone surrogate, a key that is no string, another type, or
             nesting deeper than `MAX_DEPTH`.
     """
-    return _text(value, 0).encode("utf-8")
+    try:
+        return _text(value, 0).encode("utf-8")
+    except UnicodeEncodeError:
+        raise Malformed("a lone surrogate in a string") from None
 
 
 def _text(value: object, depth: int) -> str:
@@ -70,12 +73,8 @@ def _utf16(key: str) -> bytes:
 
 
 def _string(value: str) -> str:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        raise Malformed("a lone surrogate in a string") from None
     # The standard library escapes exactly the set of RFC 8785 section 3.2.2.2: \b \t \n \f \r \" \\ and \u00xx.
-    return json.dumps(value, ensure_ascii=False)
+    return encode_basestring(value)
 
 
 def digest(tag: str, payload: bytes) -> Digest:

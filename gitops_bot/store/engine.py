@@ -14,19 +14,31 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, CursorResult, Engine, Executable, RootTransaction, create_engine, event, text
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Engine,
+    Executable,
+    RootTransaction,
+    Select,
+    create_engine,
+    event,
+    literal_column,
+    select,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.store import roles, sqlite
+from gitops_bot.store.prepared import Shelf
 from gitops_bot.store.roles import Role
 
-_NOW: Final = {
+_NOW: Final[Mapping[str, Select[Any]]] = {
     # The subsecond clock of SQLite, by julian day for libraries before 3.42.
-    "sqlite": text("SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)"),
+    "sqlite": select(literal_column("CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)")),
     # clock_timestamp and not now(): a transaction that waited for its first lock must not decide by an older time.
-    "postgresql": text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"),
+    "postgresql": select(literal_column("CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")),
 }
 _CACHED_STATEMENTS: Final = 512
 _REPLACE: Final = re.compile(r"\bREPLACE\b", re.IGNORECASE)
@@ -37,10 +49,11 @@ _SQLITE_ERROR: Final = 1
 class Tx:
     """An open transaction. It never crosses a thread; `execute` is for modules of `store` only."""
 
-    __slots__ = ("_connection", "_hooks", "_thread", "dialect", "makes_due", "now", "writable")
+    __slots__ = ("_connection", "_hooks", "_shelf", "_thread", "dialect", "makes_due", "now", "writable")
 
-    def __init__(self, connection: Connection, now: int, *, writable: bool) -> None:
+    def __init__(self, connection: Connection, now: int, shelf: Shelf, *, writable: bool) -> None:
         self._connection = connection
+        self._shelf = shelf
         self._thread = threading.get_ident()
         self._hooks: list[Callable[[], None]] = []
         self.dialect = connection.dialect.name
@@ -57,6 +70,10 @@ class Tx:
             raise RuntimeError("a Tx crossed a thread")
         if not self.writable and getattr(statement, "is_dml", False):
             raise RuntimeError("a read Tx was asked to write")
+        if isinstance(values, Mapping):
+            prepared = self._shelf.find(self._connection.dialect, statement, values)
+            if prepared is not None:
+                return prepared.run(self._connection, values)
         return self._connection.execute(statement, values)
 
     def after_commit(self, hook: Callable[[], None]) -> None:
@@ -71,6 +88,7 @@ class Database:
         self._engine = engine
         self._path = path
         self._writing = threading.local()
+        self._shelf = Shelf()
         self.role = role
         self.dialect = engine.dialect.name
         self.on_due: Callable[[], None] | None = None
@@ -174,7 +192,7 @@ class Database:
         try:
             connection, transaction, now = self._begin(writable)
             with connection, transaction:
-                yield Tx(connection, now, writable=writable)
+                yield Tx(connection, now, self._shelf, writable=writable)
         except DBAPIError as error:
             if _outside_failed(error, self.dialect):
                 raise Unavailable(f"database: {type(error.orig).__name__}") from error
@@ -192,7 +210,7 @@ class Database:
                 stack.callback(connection.close)
                 try:
                     transaction = connection.begin()
-                    now: int = connection.execute(_NOW[self.dialect]).scalar_one()
+                    now = self._clock(connection)
                 except DBAPIError as error:
                     if is_last or not error.connection_invalidated:
                         raise
@@ -200,6 +218,12 @@ class Database:
                 stack.pop_all()
                 return connection, transaction, now
         raise AssertionError("a loop of two returns or raises")
+
+    def _clock(self, connection: Connection) -> int:
+        statement = _NOW[self.dialect]
+        prepared = self._shelf.find(connection.dialect, statement, {})
+        now: int = (connection.execute(statement) if prepared is None else prepared.run(connection, {})).scalar_one()
+        return now
 
     def close(self) -> None:
         """Close every connection."""
