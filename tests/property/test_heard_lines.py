@@ -98,7 +98,8 @@ def test_no_line_of_a_log_ends_the_duty_that_hears_it(
     RowDuty(operator_claims.DUTY, database, OperatorClaims(database, rules, "bob", trust_shared=True).one, pace).step()
     after = stage.read(lambda tx: loops.agents.loop(tx, "loop-1"))
     assert after is not None
-    assert after.log_seq == heard.log_seq + len(logs.lines)
+    # A line that the reader refuses has a number all the same.
+    assert after.log_seq == (logs.lines[-1][0] if logs.lines else heard.log_seq)
 
 
 def test_a_number_that_no_row_could_keep_is_no_line() -> None:
