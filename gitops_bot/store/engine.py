@@ -183,7 +183,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
-        """Open a read transaction: one consistent snapshot on SQLite, read committed on PostgreSQL; takes no turn."""
+        """Open a read transaction: one consistent snapshot on both engines; takes no turn."""
         with self._transaction(writable=False) as tx:
             yield tx
 
@@ -201,9 +201,9 @@ class Database:
     def _begin(self, writable: bool) -> tuple[Connection, RootTransaction, int]:
         """Begin, and read the clock. A connection that died in the pool is told by this first statement and replaced:
         nothing was done in it, and a test of each connection before each use would cost a round trip."""
-        options = {"gitops_bot_write": writable}
+        options: dict[str, Any] = {"gitops_bot_write": writable}
         if self.dialect == "postgresql" and not writable:
-            options["postgresql_readonly"] = True
+            options |= {"postgresql_readonly": True, "isolation_level": "REPEATABLE READ"}
         for is_last in (False, True):
             with ExitStack() as stack:
                 connection = self._engine.connect().execution_options(**options)

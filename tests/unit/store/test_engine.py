@@ -140,8 +140,11 @@ def test_a_reader_sees_no_half_transaction(database: FreshDatabase) -> None:
     assert keys(reader) == ["a"]
 
 
-def test_on_sqlite_a_read_transaction_is_one_snapshot(sqlite_database: FreshDatabase) -> None:
-    broker = sqlite_database.open(Role.BROKER)
+def test_a_read_transaction_is_one_snapshot(database: FreshDatabase) -> None:
+    """What verifies the ledger reads many statements; a commit in between must not look like a fault."""
+    if database.kind == "sqlite-truncate":
+        return  # with this journal a writer waits for the reader, so nothing can come in between
+    broker = database.open(Role.BROKER)
     count = text("SELECT count(*) FROM meta")
     with broker.read() as tx:
         before = tx.execute(count).scalar_one()
