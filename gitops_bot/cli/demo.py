@@ -58,7 +58,8 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int: 
         tell("everything still runs, to be looked at; Ctrl-C ends it")
 
     # SIGTERM ends the demo as Ctrl-C does: its processes are ended, newest first.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell that starts it in the background ignores SIGINT
+        signal.signal(number, signal.default_int_handler)
     tell(f"everything of this demo lies in {root}")
     outcome = play(root, tell, auto=auto, shown=None if auto or as_json else show)
     if as_json:

@@ -74,9 +74,10 @@ def test_a_person_decides_on_the_page_of_the_pull_request_and_looks_around_until
             if "bridge.rescope_acknowledged" in line:
                 break
         child.send_signal(signal.SIGINT)
-        rest = child.communicate(timeout=30)[0]
+        rest = child.communicate(timeout=60)[0]
     finally:
         child.kill()
+        child.communicate()
     assert "ask.answered" in said and "APPROVED by alice" in said
     assert "Traceback" not in said + rest
     until = time.monotonic() + 10
