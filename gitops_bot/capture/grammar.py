@@ -4,7 +4,6 @@ Whatever the bytes, only `Malformed` leaves here, at a cost linear in their leng
 output and trusted no further than their shape; job and end are our own files, read again after any crash.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gitops_bot.core.errors import Malformed
+from gitops_bot.core.strictjson import load_object
 
 MAX_KNOBS: Final = 64 * 1024
 MAX_JOB: Final = 256 * 1024
@@ -59,7 +59,7 @@ def read_knobs(data: bytes) -> Mapping[str, str]:
     Raises:
         Malformed: no such object, none or more than 64 knobs, a version that is not 1.
     """
-    value = _object(data, MAX_KNOBS, "knobs.json")
+    value = load_object(data, limit=MAX_KNOBS, floats=True, where="knobs.json")
     if value.get("v") != 1 or isinstance(value["v"], bool):
         raise Malformed("v must be 1", where="knobs.json")
     found = value.get("knobs")
@@ -79,7 +79,7 @@ def read_job(data: bytes) -> Job:
     Raises:
         Malformed: no such object.
     """
-    value = _object(data, MAX_JOB, "job.json")
+    value = load_object(data, limit=MAX_JOB, floats=True, where="job.json")
     token, program, timeout = value.get("token"), value.get("program"), value.get("timeout")
     if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
         raise Malformed("token must be 32 hex digits", where="job.json")
@@ -97,7 +97,7 @@ def read_end(data: bytes) -> End:
     Raises:
         Malformed: no such object.
     """
-    value = _object(data, MAX_END, "end.json")
+    value = load_object(data, limit=MAX_END, floats=True, where="end.json")
     returncode, reason = value.get("returncode"), value.get("reason")
     if isinstance(returncode, bool) or not isinstance(returncode, int | None):
         raise Malformed("returncode must be an integer or null", where="end.json")
@@ -121,26 +121,3 @@ def _limit(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | None):
         raise Malformed("a limit must be an integer or null", where="job.json")
     return value
-
-
-def _object(data: bytes, cap: int, where: str) -> dict[str, object]:
-    if len(data) > cap:
-        raise Malformed(f"longer than {cap} bytes", where=where)
-    try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)
-    except (ValueError, RecursionError):
-        raise Malformed("no JSON object in UTF-8, each member once", where=where) from None
-    if not isinstance(value, dict):
-        raise Malformed("no JSON object", where=where)
-    return value
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member twice")
-    return members
-
-
-def _constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")

@@ -3,13 +3,13 @@
 Whatever arrives, only `Malformed` leaves here, at a cost linear in its length.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gitops_bot.core.errors import Malformed
+from gitops_bot.core.strictjson import load_object
 
 MAX_REQUEST: Final = 1024 * 1024
 MAX_TOKENS: Final = 512
@@ -49,7 +49,7 @@ def read_completion(data: bytes, *, chat: bool) -> Completion:
     Raises:
         Malformed: no such request.
     """
-    value = _object(data, MAX_REQUEST, "request")
+    value = load_object(data, limit=MAX_REQUEST, floats=True, where="request")
     if value.get("stream") is not True:
         raise Malformed("only streams are served here", where="request")
     limit = value.get("max_tokens", 16)
@@ -69,7 +69,7 @@ def read_weights(data: bytes) -> Weights:
     Raises:
         Malformed: no such file; it is an agent's, so it may hold anything.
     """
-    value = _object(data, MAX_FILE, "picker.json")
+    value = load_object(data, limit=MAX_FILE, floats=True, where="picker.json")
     if sorted(value) != ["load", "prefix"]:
         raise Malformed("must have exactly the members load and prefix", where="picker.json")
     return Weights(_weight(value["load"]), _weight(value["prefix"]))
@@ -81,36 +81,13 @@ def read_reply(data: bytes) -> Reply:
     Raises:
         Malformed: no such answer.
     """
-    value = _object(data, MAX_FILE, "answer")
+    value = load_object(data, limit=MAX_FILE, floats=True, where="answer")
     optional = {name: value.get(name) or "" for name in ("handle", "reason")}
     return Reply(
         _word(value, "status", "answer"),
         _word(optional, "handle", "answer", empty=True),
         _word(optional, "reason", "answer", empty=True),
     )
-
-
-def _object(data: bytes, cap: int, where: str) -> dict[str, object]:
-    if len(data) > cap:
-        raise Malformed(f"longer than {cap} bytes", where=where)
-    try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)
-    except (ValueError, RecursionError):
-        raise Malformed("no JSON object in UTF-8, each member once", where=where) from None
-    if not isinstance(value, dict):
-        raise Malformed("no JSON object", where=where)
-    return value
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member twice")
-    return members
-
-
-def _constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _word(members: Mapping[str, object], name: str, where: str, *, empty: bool = False) -> str:

@@ -49,7 +49,7 @@ def test_other_knobs_are_refused(value: object) -> None:
 
 def test_a_member_twice_is_refused() -> None:
     """Two readers must not see two values."""
-    with pytest.raises(Malformed, match="once"):
+    with pytest.raises(Malformed, match="twice"):
         read_knobs(b'{"v":1,"knobs":{"MOCK_A":"1","MOCK_A":"2"}}')
 
 
