@@ -174,7 +174,7 @@ def test_the_reason_is_the_last_error_line_escaped(make: Callable[..., LocalCapt
         ("open('trace.jsonl', 'w').write('{}')", "without trace.jsonl and knobs.json"),
         ("open('trace.jsonl.partial', 'w'); open('knobs.json', 'w').write('{\"v\":1}')", "without trace.jsonl"),
         ("import os; os.mkfifo('trace.jsonl'); os.mkfifo('knobs.json')", "without trace.jsonl"),
-        (GOOD + "open('knobs.json', 'w').write('{\"v\":1,\"knobs\":{\"MOCK')", "knobs.json: no JSON object"),
+        (GOOD + "open('knobs.json', 'w').write('{\"v\":1,\"knobs\":{\"MOCK')", "knobs.json: not JSON"),
         (GOOD + "open('knobs.json', 'w').write('{\"v\":1,\"knobs\":{\"MOCK_A\":1.5}}')", "decimal string"),
         (GOOD + "sys.exit(1)", "ended with status 1"),
         (GOOD + "import os; os.kill(os.getpid(), 9)", "ended by signal 9"),
@@ -360,7 +360,7 @@ def test_damaged_records_cost_one_failure(make: Callable[..., LocalCapturer], tm
     capturer.submit("a-1", REGIME)
     assert result(capturer, "a-1")
     (tmp_path / "jobs/a-1/end.json").write_text("[" * 4000)
-    with pytest.raises(CaptureFailed, match="no JSON object"):
+    with pytest.raises(CaptureFailed, match="nested deeper"):
         capturer.poll("a-1")
     (tmp_path / "jobs/a-1/job.json").write_text("{}")
     with pytest.raises(Unavailable, match="damaged"):
