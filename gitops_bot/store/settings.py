@@ -1,4 +1,4 @@
-"""Small stored facts: cursors of polls, the epoch, policy bundles by digest, identities of principals."""
+"""Small stored facts: cursors of polls, the epoch, identities of principals."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select
 from gitops_bot.core.principals import Identity, PrincipalName
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore, upsert
-from gitops_bot.store.tables import identities, meta, policy_bundles
+from gitops_bot.store.tables import identities, meta
 from gitops_bot.store.work_tables import cursors
 
 _CURSOR: Final = select(cursors.c.value).where(cursors.c.name == bindparam("of"))
@@ -17,8 +17,6 @@ _SET_CURSOR: Final = upsert(
 )
 _META: Final = select(meta.c.value).where(meta.c.key == bindparam("of"))
 _SET_META: Final = insert_or_ignore(meta, ("key",))
-_BUNDLE: Final = insert_or_ignore(policy_bundles, ("digest",))
-_GET_BUNDLE: Final = select(policy_bundles.c.files).where(policy_bundles.c.digest == bindparam("of"))
 _IDENTITY: Final = upsert(
     identities, ("kind", "value"), {"principal": bindparam("new_principal"), "source": bindparam("new_source")}
 )
@@ -46,18 +44,6 @@ def set_fact_once(tx: Tx, key: str, value: str) -> str:
     """Write a fact unless it is there; give what is there now."""
     tx.execute(_SET_META[tx.dialect], {"key": key, "value": value})
     return fact(tx, key) or value
-
-
-def keep_bundle(tx: Tx, digest: str, version: int, files: bytes) -> None:
-    """Keep the bytes of a policy bundle by its digest."""
-    row = {"digest": digest, "version": version, "files": files, "stored_at": tx.now}
-    tx.execute(_BUNDLE[tx.dialect], row)
-
-
-def bundle(tx: Tx, digest: str) -> bytes | None:
-    """Read the bytes of a policy bundle."""
-    found = tx.execute(_GET_BUNDLE, {"of": digest}).scalar_one_or_none()
-    return None if found is None else bytes(found)
 
 
 def keep_identities(tx: Tx, owned: Iterable[tuple[PrincipalName, Identity]]) -> None:
