@@ -155,11 +155,10 @@ def test_check_finds_a_server_that_does_not_answer() -> None:
 # backup
 
 
+@pytest.mark.parametrize("database", ["sqlite", "sqlite-truncate"], indirect=True)
 def test_a_backup_of_sqlite_is_the_whole_database_for_its_user_alone(
     database: FreshDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if database.kind == "postgresql":
-        return  # below
     library = sqlite.choose_library(bool(database.options))
     monkeypatch.setattr(sqlite, "choose_library", lambda force=False: library)
     with database.open(Role.OWNER).write() as tx:
