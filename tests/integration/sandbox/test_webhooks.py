@@ -292,9 +292,9 @@ def test_a_forge_that_closes_sends_no_more_and_waits_for_nobody(forge, hook: int
         forge.sandbox.comment(REPOSITORY, number, "carol", body)
     with forge.sandbox.world.lock:  # the answer to the first cannot be logged meanwhile
         forge.sandbox.release_deliveries()
+        receiver.got.get(timeout=10)  # the first has left before the forge begins to close
         closing = threading.Thread(target=forge.sandbox.close)
         closing.start()
-        receiver.got.get(timeout=10)
         threading.Event().wait(0.5)
     closing.join(20)
     assert not closing.is_alive()
