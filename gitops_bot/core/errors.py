@@ -56,10 +56,42 @@ class Reason(StrEnum):
     REPEAT_TOO_SOON = "repeat_too_soon"
     TOO_MANY_OPEN = "too_many_open"
     NO_WAY_BACK = "no_way_back"
-    # signed channel (protocols/signed-approvals.md); used from the channel's arrival on, listed once here
+    # signed channel (protocols/signed-approvals.md)
+    FETCH_REFUSED = "fetch_refused"
+    HISTORY_REWRITTEN = "history_rewritten"
+    FROZEN = "frozen"
+    MERGE_COMMIT = "merge_commit"
+    ROOT_COMMIT = "root_commit"
+    MALFORMED_COMMIT = "malformed_commit"
+    UNEXPECTED_CHANGE = "unexpected_change"
+    BAD_PATH = "bad_path"
+    TOO_LARGE = "too_large"
+    UNSIGNED = "unsigned"
+    MULTIPLE_SIGNATURES = "multiple_signatures"
+    BAD_SIGNATURE = "bad_signature"
+    ENGINES_DISAGREE = "engines_disagree"
+    WEAK_DIGEST = "weak_digest"
+    WEAK_KEY = "weak_key"
+    WEAK_KEY_KIND = "weak_key_kind"
+    WRONG_SIGNATURE_CLASS = "wrong_signature_class"
+    WRONG_NAMESPACE = "wrong_namespace"
+    KEY_EXPIRED = "key_expired"
+    KEY_REVOKED = "key_revoked"
+    KEY_NOT_YET_VALID = "key_not_yet_valid"
+    SIGNATURE_TIME = "signature_time"
+    NO_USER_PRESENCE = "no_user_presence"
+    UNKNOWN_KEY = "unknown_key"
+    WRONG_BRANCH = "wrong_branch"
+    BYTES_DIFFER = "bytes_differ"
+    MESSAGE_DIFFERS = "message_differs"
     WITHDRAWN_VOTE = "withdrawn_vote"
     DUPLICATE = "duplicate"
     HELD = "held"
+    DELAYED = "delayed"
+    LAPSED = "lapsed"
+    STALE_FETCH = "stale_fetch"
+    SPENT = "spent"
+    EPOCH = "epoch"
 
 
 SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
@@ -103,9 +135,50 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.REPEAT_TOO_SOON: "The same action was denied a short while ago.",
         Reason.TOO_MANY_OPEN: "This agent has too many open asks.",
         Reason.NO_WAY_BACK: "Nothing could be woken by the answer, so the ask is refused.",
+        Reason.FETCH_REFUSED: "Git or the checks of this host refuse what was pushed; see the detail."
+        " Push a clean commit.",
+        Reason.HISTORY_REWRITTEN: "The branch no longer continues from the tip that was seen. Push that tip again, "
+        "or have it thawed on the host.",
+        Reason.FROZEN: "This person's branch is frozen since its history was rewritten; nothing on it counts "
+        "until it is thawed.",
+        Reason.MERGE_COMMIT: "A merge never votes; sign a commit with one parent.",
+        Reason.ROOT_COMMIT: "A branch of approvals begins with the signed root of its own repository, environment and "
+        "person; `approval sign` makes it.",
+        Reason.MALFORMED_COMMIT: "The commit object is not in the strict form that a signature must cover; sign "
+        "again with plain git or `approval sign`.",
+        Reason.UNEXPECTED_CHANGE: "A vote adds exactly one file and touches nothing else.",
+        Reason.BAD_PATH: "The path is none of the form `approvals/<2>/<ask>/<person>.<decision>.<suffix>`.",
+        Reason.TOO_LARGE: "The object is larger than a vote may be.",
+        Reason.UNSIGNED: "The commit is not signed.",
+        Reason.MULTIPLE_SIGNATURES: "The commit carries more than one signature.",
+        Reason.BAD_SIGNATURE: "The signature does not stand for these bytes.",
+        Reason.ENGINES_DISAGREE: "Two independent engines did not say the same of this signature, so it does not "
+        "count.",
+        Reason.WEAK_DIGEST: "The signature is over a weak digest; sign with SHA-256, SHA-384 or SHA-512.",
+        Reason.WEAK_KEY: "The key is too weak to count.",
+        Reason.WEAK_KEY_KIND: "The verb demands a security key with the touch or PIN that the policy names; this key "
+        "cannot prove it.",
+        Reason.WRONG_SIGNATURE_CLASS: "The signature is of a class that does not bind the exact bytes; sign as a "
+        "binary document.",
+        Reason.WRONG_NAMESPACE: "The SSH signature was made for another purpose than git.",
+        Reason.KEY_EXPIRED: "The key has expired.",
+        Reason.KEY_REVOKED: "The key is revoked.",
+        Reason.KEY_NOT_YET_VALID: "The key does not count yet at this date.",
+        Reason.SIGNATURE_TIME: "The signature was not made between the opening of the ask and now, by its own "
+        "date; check the clock and sign again.",
+        Reason.NO_USER_PRESENCE: "The security key did not prove that somebody touched it.",
+        Reason.UNKNOWN_KEY: "The key is nobody's in the policy.",
+        Reason.WRONG_BRANCH: "A person votes on their own branch alone.",
+        Reason.BYTES_DIFFER: "The bytes are not exactly those of this request; take the file anew and sign it.",
+        Reason.MESSAGE_DIFFERS: "The commit's message is not exactly the one that belongs to the file.",
         Reason.WITHDRAWN_VOTE: "After one's own deny or revoke no approve of one's own counts on this ask.",
         Reason.DUPLICATE: "This person has voted so already; one vote a person.",
-        Reason.HELD: "Somebody holds this ask; wait until the hold ends.",
+        Reason.HELD: "Held: wait until the hold ends, or until the branch that it waits for can be read.",
+        Reason.DELAYED: "The delay that the policy demands before the effect is not over.",
+        Reason.LAPSED: "The grant was not spent in its time; ask again.",
+        Reason.STALE_FETCH: "The last look at the branches is too old to act on.",
+        Reason.SPENT: "The grant is spent; nothing can be taken back any more.",
+        Reason.EPOCH: "The database is of another epoch than this host's pin.",
     }
 )
 
