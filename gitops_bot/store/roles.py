@@ -56,6 +56,8 @@ def _right(table: str, read: str = ALL, insert: bool = False, update: str = "", 
 
 
 _SCHEMA: Final = ("schema_state",)
+_SIGNED: Final = ("signed_requests", "signed_branches", "signed_commits")
+_THAW: Final = "state tip root seen reason detail changed_at"
 _ASK_END: Final = "state ended_at ended_by end_reason superseded_by"
 _CAPTURE: Final = (
     "state ask artefact digest knobs error attempt successor moved_heads branch pull_request url head base "
@@ -67,7 +69,7 @@ def _answering() -> dict[str, Right]:
     """The rights of whoever opens, answers and ends ordinary asks: broker, workspace and host."""
     read_only = ("meta", "identities", "policy_bundles", "policy_in_force", "signed_votes", "grants", "executions")
     return {
-        **{name: _right(name) for name in (*read_only, *_SCHEMA)},
+        **{name: _right(name) for name in (*read_only, *_SIGNED, *_SCHEMA)},
         "holds": _right("holds", insert=True),
         "agents": _right("agents", insert=True, update="state pause_reason owner purpose"),
         "agent_tokens": _right("agent_tokens", insert=True, update="revoked_at"),
@@ -113,6 +115,14 @@ def _broker() -> dict[str, Right]:
         ),
         "policy_bundles": _right("policy_bundles", insert=True),
         "policy_in_force": _right("policy_in_force", insert=True, update="digest ask adopted_at"),
+        "signed_requests": _right("signed_requests", insert=True),
+        "signed_branches": _right("signed_branches", insert=True, update=f"{_THAW} looked_at"),
+        "signed_commits": _right(
+            "signed_commits", insert=True, update="state code detail ask decision key attempts judged_at"
+        ),
+        "signature_results": _right("signature_results", insert=True),
+        "key_revocations": _right("key_revocations", insert=True),
+        "key_counters": _right("key_counters", insert=True, update="counter seen_at"),
         "signed_votes": _right("signed_votes", insert=True),
         "grants": _right("grants", insert=True, update="state ended_at nonce"),
         "executions": _right("executions", insert=True, update="state result attempted_at ended_at"),
@@ -124,6 +134,11 @@ def _broker() -> dict[str, Right]:
         "ledger_seals": _right("ledger_seals", insert=True),
         "cursors": _right("cursors", insert=True, update="value updated_at"),
     }
+
+
+def _host() -> dict[str, Right]:
+    """A person's shell on the broker's host: also thaws a branch, which only decides from where it is read on."""
+    return {**_answering(), "signed_branches": _right("signed_branches", update=_THAW)}
 
 
 def _application() -> dict[str, Right]:
@@ -146,7 +161,7 @@ def _application() -> dict[str, Right]:
 RIGHTS: Final[Mapping[Role, Mapping[str, Right]]] = {
     Role.BROKER: _broker(),
     Role.WORKSPACE: _answering(),
-    Role.HOST: _answering(),
+    Role.HOST: _host(),
     Role.APPLICATION: _application(),
 }
 

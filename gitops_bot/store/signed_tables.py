@@ -1,4 +1,6 @@
-"""The signed channel's tables: raw votes, grants, executions, holds. Only the broker's role writes the first three.
+"""The signed channel's tables: requests, branches, what became of each commit, raw votes, grants, executions, holds.
+
+Only the broker's role writes them, but for holds, and for the branches that a person on the host thaws.
 
 Same rules as `store.tables`, whose metadata they share.
 """
@@ -14,10 +16,11 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    text,
 )
 
-from gitops_bot.store.states import EffectState, GrantState
-from gitops_bot.store.tables import id_column, metadata, one_of, text_column, time_column
+from gitops_bot.store.states import BranchState, CommitState, EffectState, GrantState
+from gitops_bot.store.tables import count_column, id_column, metadata, one_of, text_column, time_column
 
 signed_votes = Table(
     "signed_votes",
@@ -79,4 +82,82 @@ holds = Table(
     time_column("placed_at"),
     time_column("until"),
     Index(None, "ask"),
+)
+
+signed_requests = Table(
+    "signed_requests",
+    metadata,
+    Column("ask", Text, ForeignKey("asks.id"), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    time_column("stored_at"),
+)
+
+signed_branches = Table(
+    "signed_branches",
+    metadata,
+    id_column("person"),
+    text_column("state"),
+    text_column("tip", null=True),
+    text_column("root", null=True),
+    text_column("seen", null=True),
+    text_column("reason", null=True),
+    text_column("detail", null=True),
+    time_column("looked_at"),
+    time_column("changed_at"),
+    one_of("state", BranchState),
+)
+
+signed_commits = Table(
+    "signed_commits",
+    metadata,
+    text_column("person"),
+    text_column("commit_id"),
+    Column("position", Integer, nullable=False),
+    text_column("state"),
+    text_column("code", null=True),
+    text_column("detail", null=True),
+    text_column("ask", null=True),
+    text_column("decision", null=True),
+    text_column("key", null=True),
+    count_column("attempts"),
+    time_column("received_at"),
+    time_column("judged_at", null=True),
+    PrimaryKeyConstraint("person", "commit_id"),
+    one_of("state", CommitState),
+    Index(
+        "ix_signed_commits_unjudged",
+        "person",
+        "position",
+        sqlite_where=text("state <> 'judged'"),
+        postgresql_where=text("state <> 'judged'"),
+    ),
+    Index(None, "ask"),
+)
+
+signature_results = Table(
+    "signature_results",
+    metadata,
+    text_column("commit_id"),
+    text_column("key_set"),
+    text_column("result"),
+    time_column("stored_at"),
+    PrimaryKeyConstraint("commit_id", "key_set"),
+)
+
+key_revocations = Table(
+    "key_revocations",
+    metadata,
+    id_column("key"),
+    text_column("kind"),
+    time_column("at", null=True),
+    time_column("seen_at"),
+    CheckConstraint("kind IN ('hard', 'soft')", name="kind"),
+)
+
+key_counters = Table(
+    "key_counters",
+    metadata,
+    id_column("key"),
+    Column("counter", BigInteger, nullable=False),
+    time_column("seen_at"),
 )

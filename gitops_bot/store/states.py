@@ -72,3 +72,19 @@ class WaiterKind(StrEnum):
     TASK = "task"
     CALL = "call"
     REQUEST = "request"
+
+
+class BranchState(StrEnum):
+    """A person's branch: read so far, frozen since its history was rewritten, or seen once and unreadable now."""
+
+    READ = "read"
+    FROZEN = "frozen"
+    UNREADABLE = "unreadable"
+
+
+class CommitState(StrEnum):
+    """What became of a commit: received, held until a tool is back, judged once and for all."""
+
+    NEW = "new"
+    HELD = "held"
+    JUDGED = "judged"

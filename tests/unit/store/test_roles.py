@@ -66,6 +66,13 @@ AUTHORITY: dict[str, Executable] = {
     "mint a grant again": update(TABLES["grants"]).values(state="MINTED"),
     "remove a grant": delete(TABLES["grants"]),
     "insert a signed vote": insert(TABLES["signed_votes"]).values(row(TABLES["signed_votes"], principal="forged")),
+    "store a request to sign": insert(TABLES["signed_requests"]).values(row(TABLES["signed_requests"], ask="forged")),
+    "say how a commit was judged": update(TABLES["signed_commits"]).values(state="judged", code="counted"),
+    "insert a judged commit": insert(TABLES["signed_commits"]).values(row(TABLES["signed_commits"], person="forged")),
+    "say what an engine found": insert(TABLES["signature_results"]).values(
+        row(TABLES["signature_results"], key_set="forged")
+    ),
+    "turn a security key's counter back": update(TABLES["key_counters"]).values(counter=0),
     "insert a policy pointer": insert(TABLES["policy_in_force"]).values(row(TABLES["policy_in_force"], id=1)),
     "move the policy pointer": update(TABLES["policy_in_force"]).values(digest="other"),
     "remove the policy pointer": delete(TABLES["policy_in_force"]),
@@ -89,6 +96,10 @@ EVERYONE: dict[str, Executable] = {
     "bless a changed schema": update(TABLES["schema_state"]).values(digest="other"),
     "replace the blessed digest": insert(TABLES["schema_state"]).values(id=1, digest="other"),
     "name another revision": text("UPDATE alembic_version SET version_num = '9999'"),
+    "rewrite a request to sign": update(TABLES["signed_requests"]).values(content=b"{}"),
+    "rewrite what an engine found": update(TABLES["signature_results"]).values(result="{}"),
+    "forget a revocation": delete(TABLES["key_revocations"]),
+    "soften a revocation": update(TABLES["key_revocations"]).values(kind="soft"),
     "remove an agent": delete(TABLES["agents"]),
     "move a token to another agent": update(TABLES["agent_tokens"]).values(hash="other"),
 }
@@ -148,6 +159,12 @@ def test_the_workspace_registers_a_loop_with_a_token_that_it_cannot_read_back(
             tx.execute(text(leak))
     with refused(), opened.write() as tx:
         tx.execute(text("UPDATE loops SET address = broker_token"))
+
+
+@pytest.mark.parametrize("role", NOT_BROKER)
+def test_a_branch_is_thawed_on_the_host_and_by_no_other_service(seeded: FreshDatabase, role: Role) -> None:
+    thaw = update(TABLES["signed_branches"]).values(state="read", tip="other")
+    assert may(seeded.open(role), thaw) is (role is Role.HOST)
 
 
 @pytest.mark.parametrize("role", (Role.BROKER, Role.WORKSPACE, Role.HOST))
