@@ -1,8 +1,8 @@
 """A policy bundle whose people hold the keys of `tests/vectors/signed`, as files, as a folder and as a `Policy`.
 
 Four gated verbs: `payments.transfer` (any key, two approvals), `payments.refund` (a touch), `payments.close` (a touch
-and a PIN), `note.publish` (any key; alice and bob alone vote). Everybody is a human but the bot (role `requests`) and
-the worker, an agent whose owner is alice.
+and a PIN), `note.publish` (any key; alice and carol alone vote). Everybody is a human but the bot (role `requests`)
+and the worker, an agent whose owner is carol.
 """
 
 import copy
@@ -63,13 +63,13 @@ TABLES: Final[dict[str, Any]] = {
             "ssh": ssh_keys("carol", "carol-384", "carol-521", "carol-sk"),
         },
         "bot": {"kind": "service", "role": "requests", "openpgp": ["keys/bot.asc"], "ssh": ssh_keys("bot")},
-        "worker": {"kind": "service", "owner": "alice", "openpgp": ["keys/worker.asc"], "ssh": ssh_keys("worker")},
+        "worker": {"kind": "service", "owner": "carol", "openpgp": ["keys/worker.asc"], "ssh": ssh_keys("worker")},
     },
     "verbs": {
         "payments.transfer": _gated(f"Transfer {_MOVE}", "any", 2, _MONEY, _ALL),
         "payments.refund": _gated(f"Refund {_MOVE}", "presence", 2, _MONEY, _ALL),
         "payments.close": _gated("Close account {to}", "verified", 2, {"to": _MONEY["to"]}, _ALL),
-        "note.publish": _gated("Publish {title}", "any", 1, {"title": {"match": "[ -~]{1,80}"}}, ["alice", "bob"]),
+        "note.publish": _gated("Publish {title}", "any", 1, {"title": {"match": "[ -~]{1,80}"}}, ["alice", "carol"]),
         "policy.adopt": {"voters": {"people": _ALL}, "keys": "verified", "approve": 2, "accept_no_spare": True},
     },
 }

@@ -22,7 +22,7 @@ from gitops_bot.signed.rendering import Request, render_file, render_message
 from tests import signed_keys as keys
 
 NOW: Final = 1_717_243_200
-"""2024-06-01T12:00:00Z: when commits are signed unless said."""
+"""2024-06-01T12:00:00Z: when commits are signed unless a stage has another time."""
 OPENED: Final = NOW - 3_600
 EXPIRES: Final = NOW + 86_400
 REPOSITORY: Final = "github.com/acme/ops"
@@ -139,6 +139,7 @@ class SignedStage:
     signers: dict[str, keys.Signer] = field(
         default_factory=lambda: {name: keys.openpgp(name) for name in (*PEOPLE, "bot", "worker", "outsider")}
     )
+    now: int = NOW
     suffixes: int = 0
 
     def __post_init__(self) -> None:
@@ -228,7 +229,7 @@ class SignedStage:
     def root_recipe(self, person: str, **changes: Any) -> Recipe:
         """Give the recipe of a branch's root."""
         signer = self.signers.get(person)
-        return replace(Recipe(self.empty, (), root_message(person), person, NOW - 7_200, signer), **changes)
+        return replace(Recipe(self.empty, (), root_message(person), person, self.now - 7_200, signer), **changes)
 
     def root(self, person: str, **changes: Any) -> str:
         """Begin a person's branch."""
@@ -256,7 +257,7 @@ class SignedStage:
         if "tree" not in changes:
             changes["tree"] = self.grown(self.tree_of(above), where, self.blob(content), mode)
         message = render_message(asked, PrincipalName(person), Decision(decision))
-        made = Recipe(changes["tree"], (above,), message, person, NOW, self.signers.get(person))
+        made = Recipe(changes["tree"], (above,), message, person, self.now, self.signers.get(person))
         return replace(made, **changes)
 
     def vote(self, person: str = "alice", decision: str = "approve", **changes: Any) -> str:
