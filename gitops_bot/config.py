@@ -38,7 +38,18 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "poll_fast": "2s",
         "poll_slow": "30s",
     },
-    "signed": {"environment": "production", "trust_file": "", "shared_uid": ""},
+    "signed": {
+        "environment": "production",
+        "trust_file": "",
+        "shared_uid": "",
+        "remote": "",
+        "repository_id": 0,
+        "keys_dir": "",
+        "bot_key_file": "",
+        "poll": "10s",
+        "max_fetch_age": "2m",
+        "skew": "5m",
+    },
     "workspace": {"bind": "127.0.0.1:8480", "origin": "", "name": "gitops-bot"},
     "broker": {"operator": "", "degraded": False, "gpu_reserve": 0, "resume_grace": "2m"},
     "asks": {"repeat_after": "24h", "max_open_gated": 5, "max_open_bound": 20},
@@ -65,6 +76,20 @@ class ForgeSettings:
     max_comment_age: int
     poll_fast: int
     poll_slow: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignedSettings:
+    """`[signed]`: the approvals repository (None: no signed channel), the forge's number of the repository (0: the forge
+    is asked), the folder of this host's keys, the file with the key that the bot signs with; times in ms."""
+
+    remote: str | None
+    repository_id: int
+    keys_dir: Path
+    bot_key_file: Path | None
+    poll: int
+    max_fetch_age: int
+    skew: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +120,7 @@ class Settings:
     database_url: str
     owner_url: str
     forge: ForgeSettings
+    signed: SignedSettings
     capture: CaptureSettings
     bind_host: str
     bind_port: int
@@ -276,6 +302,15 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
             time("forge", "max_comment_age"),
             time("forge", "poll_fast"),
             time("forge", "poll_slow"),
+        ),
+        signed=SignedSettings(
+            values["signed"]["remote"] or None,
+            values["signed"]["repository_id"],
+            path(values["signed"]["keys_dir"]) or state / "keys",
+            path(values["signed"]["bot_key_file"]),
+            time("signed", "poll"),
+            time("signed", "max_fetch_age"),
+            time("signed", "skew"),
         ),
         capture=_capture(capture, path(capture["publish"]), time("capture", "timeout")),
         bind_host=host,

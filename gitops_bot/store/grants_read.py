@@ -1,0 +1,51 @@
+"""Grants as they are, for whoever shows them or must know whether one was spent; nothing is written here."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import bindparam, select
+
+from gitops_bot.store.engine import Tx
+from gitops_bot.store.signed_tables import grants
+from gitops_bot.store.states import GrantState
+
+_OF_ASK: Final = select(grants).where(grants.c.ask == bindparam("of"))
+_LOCK: Final = _OF_ASK.with_for_update()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The right to run one gated action once; an index, never evidence. Times in ms."""
+
+    id: str
+    ask: str
+    action_hash: str
+    state: GrantState
+    epoch: int
+    minted_at: int
+    spend_after: int
+    spend_before: int
+    ended_at: int | None
+    nonce: str | None
+
+
+def grant_of(row: Any) -> Grant:
+    """Read a row."""
+    return Grant(
+        row.id,
+        row.ask,
+        row.action_hash,
+        GrantState(row.state),
+        row.epoch,
+        row.minted_at,
+        row.spend_after,
+        row.spend_before,
+        row.ended_at,
+        row.nonce,
+    )
+
+
+def of_ask(tx: Tx, ask: str, *, lock: bool = False) -> Grant | None:
+    """Read the grant of an ask; None when none was minted."""
+    row = tx.execute(_LOCK if lock else _OF_ASK, {"of": ask}).one_or_none()
+    return None if row is None else grant_of(row)
