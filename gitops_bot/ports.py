@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gitops_bot.core.captures import Regime
+from gitops_bot.core.errors import Refused
+from gitops_bot.core.executions import ExecutionKey, ExecutionResult
 from gitops_bot.core.readings import (
     Check,
     Closing,
@@ -142,6 +144,26 @@ class Capturer(Protocol):
 
     def rehash(self, artefact: Path) -> str | None:
         """Hash an artefact now, as `sha256:` and hex; None when it is gone."""
+
+
+class Executor(Protocol):
+    """What carries out a verb's gated actions: one program or one address of the bundle. `core.executions` holds the
+    body, the results, and the rule of what follows an attempt."""
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether the receiver is declared to do nothing twice under one key."""
+
+    def check(self) -> Refused | None:
+        """Look, without calling it, whether it is still what the bundle pins: `bytes_differ` when it is not."""
+
+    def execute(self, key: ExecutionKey, body: bytes) -> ExecutionResult:
+        """Call it once, with nothing but a body of `core.executions`.
+
+        Raises:
+            NothingDone: certainly nothing was done; another attempt may follow.
+            Unavailable: it may have been done, and it dedupes: the same call again finds out.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,13 +45,18 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {"PATH": SYSTEM_PATH, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", **(extra or {})}
 
 
+def _within(value: int, hard: int) -> int:
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)
+
+
 def _preparation(limits: Limits) -> Callable[[], None] | None:
     pairs = (
         (resource.RLIMIT_CPU, limits.cpu_seconds),
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
     )
-    wanted = [(kind, value) for kind, value in pairs if value is not None]
+    # Who is not root cannot go above the hard limits that stand already.
+    wanted = [(kind, _within(value, resource.getrlimit(kind)[1])) for kind, value in pairs if value is not None]
     if not wanted:
         return None
 
@@ -71,8 +76,10 @@ def start(
     stdout: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int | IO[bytes] | None = subprocess.DEVNULL,
     limits: Limits = Limits(),  # frozen value
+    program: int | None = None,
 ) -> Child:
-    """Start a program in a group of its own; the caller waits for it and ends it with `end_group`.
+    """Start a program in a group of its own; the caller waits for it and ends it with `end_group`. With `program`, an
+    open file, that very file is executed and `argv[0]` is only its name (Linux).
 
     Raises:
         Unavailable: the program cannot be started.
@@ -87,6 +94,9 @@ def start(
             stderr=stderr,
             start_new_session=True,
             close_fds=True,
+            # A script's interpreter opens the path again, so the descriptor stays open in the program.
+            executable=None if program is None else f"/proc/self/fd/{program}",
+            pass_fds=() if program is None else (program,),
             preexec_fn=_preparation(limits),  # noqa: PLW1509 # only setrlimit, which is async-signal-safe
         )
     except OSError as error:
