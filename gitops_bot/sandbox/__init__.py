@@ -1,4 +1,5 @@
-"""A local GitHub: real HTTP, real bare repositories, state in memory. Start it with `gitops_bot.sandbox.http.Sandbox`.
+"""A local GitHub: real HTTP, real bare repositories, state in memory or (`state`) in a folder, started with
+`gitops_bot.sandbox.http.Sandbox`.
 
 `records` and `model` are pure (values, state, rules; time is a parameter). `git_program` alone runs git, `world`
 holds the two together under one lock, `routes/` speak REST and GraphQL over them, `http` and `page` are the

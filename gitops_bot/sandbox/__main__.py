@@ -1,5 +1,7 @@
 """Run a forge as its own process: `python -m gitops_bot.sandbox --root DIR --port N --seed FILE.json`.
 
+With `--state DIR` a forge that was ended in any way, and is started again, goes on where it was; its seed was planted.
+
 With `--control-file` who knows the secret in that file may set it up further and disturb it (`remote`).
 Writes one JSON line `{"url": …}` to standard output when it answers, and ends cleanly on SIGTERM or SIGINT.
 """
@@ -23,13 +25,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     parser.add_argument("--seed", type=Path, required=True, help="JSON file with accounts, repositories and grants")
     parser.add_argument("--control-file", type=Path, help="file (mode 0600) with the secret for control over HTTP")
+    parser.add_argument("--state", type=Path, help="folder (mode 0700) in which everything outlives this process")
     given = parser.parse_args(argv)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
         secret = None if given.control_file is None else secret_of(given.control_file)
-        started = Sandbox.start(given.root, given.port, secret=secret)
+        started = Sandbox.start(given.root, given.port, secret=secret, state=given.state)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -38,7 +41,7 @@ def main(argv: list[str]) -> int:
         return 2
     with started as sandbox:
         try:
-            plant(sandbox, given.seed)
+            sandbox.set_up_once(lambda: plant(sandbox, given.seed))
         except ConfigError as error:
             sys.stderr.write(f"{error}\n")
             return 2

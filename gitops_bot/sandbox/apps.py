@@ -28,15 +28,15 @@ class Apps:
     """Every app, by its id. Each is installed once, and the installation has the app's id."""
 
     def __init__(self) -> None:
-        self._apps: dict[int, Registration] = {}
+        self.registered: dict[int, Registration] = {}
 
     def add(self, registration: Registration) -> None:
         """Register an app."""
-        self._apps[registration.app.id] = registration
+        self.registered[registration.app.id] = registration
 
     def installed(self, installation_id: int) -> Registration | None:
         """Find the app of an installation."""
-        return self._apps.get(installation_id)
+        return self.registered.get(installation_id)
 
     def authenticate(self, token: str, now: int) -> Registration:
         """Tell which app a JWT was signed by.
@@ -48,7 +48,7 @@ class Apps:
 
         try:
             issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
-            known = self._apps.get(int(str(issuer))) if str(issuer).isdigit() and len(str(issuer)) < 16 else None
+            known = self.registered.get(int(str(issuer))) if str(issuer).isdigit() and len(str(issuer)) < 16 else None
             if known is None or known.public_key is None:
                 raise Rejected(404, "Integration not found")
             # The time is the forge's own, so it is compared here.

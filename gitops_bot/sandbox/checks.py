@@ -54,7 +54,7 @@ class Checks:
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        self._checks: dict[int, Check] = {}
+        self.runs: dict[int, Check] = {}
 
     def create(self, repository: Repository, app: App, head_sha: str, wish: Wish, now: int) -> Check:
         """Make a check run.
@@ -86,18 +86,18 @@ class Checks:
         Raises:
             Rejected: 404.
         """
-        found = self._checks.get(check_id)
+        found = self.runs.get(check_id)
         if found is None or found.repository_id != repository.id:
             raise not_found()
         return found
 
     def of_commit(self, repository: Repository, head_sha: str) -> tuple[Check, ...]:
         """List those of a commit, newest first."""
-        every = reversed(self._checks.values())
+        every = reversed(self.runs.values())
         return tuple(found for found in every if (found.repository_id, found.head_sha) == (repository.id, head_sha))
 
     def _put(self, check: Check) -> Check:
-        self._checks[check.id] = check
+        self.runs[check.id] = check
         return check
 
 

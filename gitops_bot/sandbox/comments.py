@@ -21,8 +21,8 @@ class Comments:
         self._directory = directory
         self._threads = threads
         self._ids = ids
-        self._comments: dict[int, dict[int, Comment]] = {}
-        self._reactions: dict[int, dict[tuple[int, str], Reaction]] = {}
+        self.written: dict[int, dict[int, Comment]] = {}
+        self.left: dict[int, dict[tuple[int, str], Reaction]] = {}
 
     def add_comment(
         self,
@@ -62,14 +62,14 @@ class Comments:
         Raises:
             Rejected: 404.
         """
-        found = self._comments.get(repository.id, {}).get(comment_id)
+        found = self.written.get(repository.id, {}).get(comment_id)
         if found is None:
             raise not_found()
         return found
 
     def comments_of(self, repository: Repository, number: int | None = None) -> tuple[Comment, ...]:
         """List comments of a repository, or of one thread, by id."""
-        every = self._comments.get(repository.id, {}).values()
+        every = self.written.get(repository.id, {}).values()
         return tuple(found for found in every if number in {None, found.number})
 
     def edit_comment(self, comment: Comment, editor_id: int, body: str, now: int) -> Comment:
@@ -99,8 +99,8 @@ class Comments:
         """Remove a comment with its reactions; its author or anybody with write access may."""
         repository = self._directory.repositories[comment.repository_id]
         self._directory.require(repository, actor_id, Role.READ if actor_id == comment.author_id else Role.WRITE)
-        del self._comments[repository.id][comment.id]
-        self._reactions.pop(comment.id, None)
+        del self.written[repository.id][comment.id]
+        self.left.pop(comment.id, None)
         self._note("deleted", comment, actor_id)
 
     def react(self, comment: Comment, account_id: int, content: str, now: int) -> tuple[Reaction, bool]:
@@ -116,7 +116,7 @@ class Comments:
             self._directory.require(repository, account_id, Role.WRITE, words)
         if content not in REACTIONS:
             raise invalid("Reaction", "content", "invalid")
-        there = self._reactions.setdefault(comment.id, {})
+        there = self.left.setdefault(comment.id, {})
         key = (account_id, content)
         if key in there:
             return there[key], False
@@ -125,12 +125,12 @@ class Comments:
 
     def reactions_to(self, comment_id: int) -> tuple[Reaction, ...]:
         """List the reactions to a comment by id."""
-        return tuple(self._reactions.get(comment_id, {}).values())
+        return tuple(self.left.get(comment_id, {}).values())
 
     def _note(self, action: str, comment: Comment, sender_id: int, changes: Mapping[str, object] | None = None) -> None:
         where = (comment.repository_id, comment.number)
         self._journal.note(Event("issue_comment", action, *where, sender_id, comment, changes or {}))
 
     def _put(self, comment: Comment) -> Comment:
-        self._comments.setdefault(comment.repository_id, {})[comment.id] = comment
+        self.written.setdefault(comment.repository_id, {})[comment.id] = comment
         return comment

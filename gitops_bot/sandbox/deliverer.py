@@ -1,6 +1,7 @@
 """Sends webhook deliveries from a thread of its own, in the order in which they were posted, once each.
 
-When `wait` returns, everything that was posted before has been sent and its answer stands in the log.
+Where a state is kept, nothing is sent that is not on record. When `wait` returns, everything that was posted before has
+been sent and its answer stands in the log.
 """
 
 import queue
@@ -52,6 +53,7 @@ class Deliverer:
         with requests.Session() as session:
             session.trust_env = False  # no proxy and no .netrc stands between two programs of one machine
             while (delivery := self._queue.get()) is not None and not self._closing:
+                self._world.wait_until_kept()
                 sent = self._send(session, delivery)
                 with self._world.lock:
                     self._world.model.hooks.answered(sent)

@@ -107,6 +107,11 @@ class BareRepository(GitFolder):
         repository.output("init", "--quiet", "--bare", "--template=", f"--initial-branch={default_branch}")
         return repository
 
+    def clear(self) -> None:
+        """Take away the index of a tree that was being written when the process died."""
+        for name in ("sandbox.index", "sandbox.index.lock"):
+            (self.folder / name).unlink(missing_ok=True)
+
     # Reading
 
     def branches(self) -> dict[str, str]:

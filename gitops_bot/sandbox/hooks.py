@@ -82,12 +82,13 @@ def checked_url(text: str) -> str:
 
 
 class Hooks:
-    """Every webhook and every delivery."""
+    """Every webhook and every delivery; `outgoing` are those that are still to be sent or answered."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        self._hooks: dict[int, Hook] = {}
-        self._log: dict[int, deque[Delivery]] = {}
+        self.registered: dict[int, Hook] = {}
+        self.sent: dict[int, dict[int, Delivery]] = {}
+        self.outgoing: dict[int, Delivery] = {}
         self._mishaps: deque[Mishap] = deque()
         self._held: list[Delivery] | None = None
 
@@ -102,19 +103,19 @@ class Hooks:
         if any(found.url == url for found in self.of(repository)):
             raise Rejected(422, "Validation Failed", ({"resource": "Hook", "code": "custom", "message": "exists"},))
         made = Hook(self._ids.take(), repository.id, checked_url(url), secret or None, events, True, now)
-        self._hooks[made.id] = made
+        self.registered[made.id] = made
         return made
 
     def change(self, hook: Hook, *, active: bool | None = None, secret: str | None = None) -> Hook:
         """Switch a webhook on or off, or give it another secret; None leaves it."""
         changed = replace(hook, active=hook.active if active is None else active, secret=secret or hook.secret)
-        self._hooks[hook.id] = changed
+        self.registered[hook.id] = changed
         return changed
 
     def remove(self, hook: Hook) -> None:
         """Remove a webhook; its log goes with it."""
-        del self._hooks[hook.id]
-        self._log.pop(hook.id, None)
+        del self.registered[hook.id]
+        self.sent.pop(hook.id, None)
 
     def hook(self, repository: Repository, hook_id: int) -> Hook:
         """Find a webhook.
@@ -122,25 +123,25 @@ class Hooks:
         Raises:
             Rejected: 404.
         """
-        found = self._hooks.get(hook_id)
+        found = self.registered.get(hook_id)
         if found is None or found.repository_id != repository.id:
             raise not_found()
         return found
 
     def of(self, repository: Repository) -> tuple[Hook, ...]:
         """List the webhooks of a repository."""
-        return tuple(found for found in self._hooks.values() if found.repository_id == repository.id)
+        return tuple(found for found in self.registered.values() if found.repository_id == repository.id)
 
     def watching(self, repository_id: int, event: str) -> tuple[Hook, ...]:
         """List the active webhooks that are told of an event."""
-        every = self._hooks.values()
+        every = self.registered.values()
         return tuple(h for h in every if h.active and h.repository_id == repository_id and event in h.events)
 
     # Deliveries
 
     def log(self, hook: Hook) -> tuple[Delivery, ...]:
         """List a webhook's deliveries, newest first."""
-        return tuple(reversed(self._log.get(hook.id, ())))
+        return tuple(reversed(self.sent.get(hook.id, {}).values()))
 
     def delivery(self, hook: Hook, delivery_id: int) -> Delivery:
         """Find a delivery.
@@ -148,20 +149,24 @@ class Hooks:
         Raises:
             Rejected: 404.
         """
-        for found in self._log.get(hook.id, ()):
-            if found.id == delivery_id:
-                return found
-        raise not_found()
+        found = self.sent.get(hook.id, {}).get(delivery_id)
+        if found is None:
+            raise not_found()
+        return found
 
     def post(self, delivery: Delivery) -> tuple[Delivery, ...]:
         """Take a new delivery (its id is replaced), and give what is to be sent now: none, it, or it twice."""
         logged = replace(delivery, id=self._ids.take())
-        self._log.setdefault(delivery.hook.id, deque(maxlen=KEPT)).append(logged)
+        log = self.sent.setdefault(delivery.hook.id, {})
+        log[logged.id] = logged
+        if len(log) > KEPT:
+            del log[next(iter(log))]
         mishap = self._mishaps.popleft() if self._mishaps else None
         if mishap is Mishap.DROP:
             return ()
         if mishap is Mishap.UNSIGNED:
             logged = replace(logged, headers={k: v for k, v in logged.headers.items() if "Signature" not in k})
+        self.outgoing[logged.id] = logged
         sent = (logged, logged) if mishap is Mishap.DUPLICATE else (logged,)
         if self._held is not None:
             self._held += sent
@@ -170,10 +175,10 @@ class Hooks:
 
     def answered(self, delivery: Delivery) -> None:
         """Write into the log how a delivery went."""
-        log = self._log.get(delivery.hook.id, deque())
-        for place, found in enumerate(log):
-            if found.id == delivery.id:
-                log[place] = replace(delivery, headers=found.headers)
+        self.outgoing.pop(delivery.id, None)
+        log = self.sent.get(delivery.hook.id, {})
+        if delivery.id in log:
+            log[delivery.id] = replace(delivery, headers=log[delivery.id].headers)
 
     def plan(self, mishap: Mishap, times: int = 1) -> None:
         """Let something happen to the next deliveries."""

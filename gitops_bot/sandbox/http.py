@@ -16,6 +16,7 @@ from gitops_bot.sandbox.control import Control
 from gitops_bot.sandbox.deliverer import Deliverer
 from gitops_bot.sandbox.dispatch import Request, dispatch
 from gitops_bot.sandbox.skin import Route
+from gitops_bot.sandbox.state import StateFolder
 from gitops_bot.sandbox.world import World
 
 if TYPE_CHECKING:
@@ -35,14 +36,22 @@ class Sandbox(Control):
         self._sockets: dict[int, Any] = {}
         self._thread: threading.Thread | None = None
         self._deliverer: Deliverer | None = None
+        self._state: StateFolder | None = None
 
     @classmethod
     def start(
-        cls, root: Path, port: int = 0, *, clock: Callable[[], float] | None = None, secret: str | None = None
+        cls,
+        root: Path,
+        port: int = 0,
+        *,
+        clock: Callable[[], float] | None = None,
+        secret: str | None = None,
+        state: Path | None = None,
     ) -> "Sandbox":
         """Start a forge that keeps its git repositories under `root`; port 0 takes a free one.
 
-        With a secret, who knows it may set up and disturb the forge over HTTP too (`remote`).
+        With a secret, who knows it may set up and disturb the forge over HTTP too (`remote`). With a state folder
+        everything else is kept too: started again, it is the same forge at the same port, and sends what was not sent.
         `clock` gives seconds since the epoch; the forge is the outside, so by default it has a clock of its own.
         """
         # Flask and waitress take a while to import; whoever only imports this module does not pay.
@@ -51,11 +60,15 @@ class Sandbox(Control):
         own = time.time  # noqa: TID251 # the outside's clock, not ours: no decision of the product reads it
         sandbox = cls(root, clock or own)
         root.mkdir(parents=True, exist_ok=True)
+        if state is not None:
+            sandbox._state = StateFolder(state, sandbox.world.model.tables())
+            sandbox.world.find_repositories()
+        facts = sandbox.world.model.facts
         sandbox._server = create_server(
             application(sandbox, secret),
             map=sandbox._sockets,
             host="127.0.0.1",
-            port=port,
+            port=port or facts.get("port", 0),
             threads=8,
             max_request_body_size=REQUEST_LIMIT,
             # Beyond these waitress turns to files, and leaves some of them unclosed.
@@ -66,6 +79,12 @@ class Sandbox(Control):
         sandbox.world.url = f"http://127.0.0.1:{sandbox._server.effective_port}"
         sandbox._deliverer = Deliverer(sandbox.world)
         sandbox.world.send = sandbox._deliverer.post
+        if sandbox._state is not None:
+            with sandbox.world.lock:
+                sandbox.world.keep = sandbox._state.keep
+                facts["port"] = sandbox._server.effective_port
+            for delivery in sandbox.world.model.hooks.outgoing.values():
+                sandbox.world.send(delivery)
         sandbox._thread = threading.Thread(target=sandbox._server.run, name="sandbox", daemon=True)
         sandbox._thread.start()
         return sandbox
@@ -75,7 +94,19 @@ class Sandbox(Control):
         """The API's base address, such as `http://127.0.0.1:40001`; GraphQL is at `/graphql`."""
         return self.world.url
 
-    def wait_for_deliveries(self, seconds: float = 10.0) -> bool:
+    def set_up_once(self, act: Callable[[], None]) -> None:
+        """Do what sets the forge up, in one turn, unless its state says that it was done."""
+        with self.world.lock:
+            if self.world.model.facts.get("set up"):
+                return
+            try:
+                act()
+            except BaseException:
+                self.world.keep = None  # half a forge is none
+                raise
+            self.world.model.facts["set up"] = 1
+
+    def wait_for_deliveries(self, seconds: float = 60.0) -> bool:
         """Wait until every webhook delivery was sent and answered; whether that came about in time."""
         return self._deliverer is not None and self._deliverer.wait(seconds)
 
@@ -93,6 +124,9 @@ class Sandbox(Control):
         self._thread.join(10)
         self._server.task_dispatcher.shutdown()
         self._thread = None
+        if self._state is not None:
+            self.world.keep = None
+            self._state.close()
 
     def __enter__(self) -> "Sandbox":
         return self

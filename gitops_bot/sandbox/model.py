@@ -10,6 +10,7 @@ from gitops_bot.sandbox.comments import Comments
 from gitops_bot.sandbox.directory import Directory
 from gitops_bot.sandbox.events import Journal
 from gitops_bot.sandbox.hooks import Hooks
+from gitops_bot.sandbox.kept import Tables
 from gitops_bot.sandbox.limits import Limits, SecondaryLimits
 from gitops_bot.sandbox.records import Ids
 from gitops_bot.sandbox.teams import Teams
@@ -17,7 +18,8 @@ from gitops_bot.sandbox.threads import Threads
 
 
 class Model:
-    """Accounts and repositories, apps, teams, threads, comments, check runs, webhooks, rate limits."""
+    """Accounts and repositories, apps, teams, threads, comments, check runs, webhooks, rate limits; `facts` are of the
+    forge as a whole: its port, and whether its seed was planted."""
 
     def __init__(self) -> None:
         self.ids = Ids()
@@ -31,3 +33,26 @@ class Model:
         self.hooks = Hooks(self.ids)
         self.limits = Limits()
         self.secondary = SecondaryLimits()
+        self.facts: dict[str, int] = {}
+
+    def tables(self) -> Tables:
+        """Give everything that outlives a process, by name (`kept`)."""
+        return {
+            "facts": self.facts,
+            "ids": self.ids.counter,
+            "accounts": self.directory.accounts,
+            "sessions": self.directory.sessions,
+            "repositories": self.directory.repositories,
+            "grants": self.directory.grants,
+            "apps": self.apps.registered,
+            "teams": self.teams.teams,
+            "hidden teams": self.teams.hidden_from,
+            "memberships": self.teams.members,
+            "threads": self.threads.numbered,
+            "comments": self.comments.written,
+            "reactions": self.comments.left,
+            "checks": self.checks.runs,
+            "hooks": self.hooks.registered,
+            "deliveries": self.hooks.sent,
+            "outgoing": self.hooks.outgoing,
+        }

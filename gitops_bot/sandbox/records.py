@@ -172,11 +172,12 @@ class Ids:
     """One row of ids for everything that the forge numbers itself."""
 
     def __init__(self, first: int = 2_000_000_001) -> None:
-        self._next = first
+        self.counter = {"next": first}
 
     def take(self) -> int:
         """Give the next id."""
-        taken, self._next = self._next, self._next + 1
+        taken = self.counter["next"]
+        self.counter["next"] = taken + 1
         return taken
 
 

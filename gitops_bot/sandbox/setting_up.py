@@ -110,7 +110,10 @@ class Setup:
         """Let an account be refused every look at an organisation's teams."""
         with self.world.lock:
             pair = (self._account_id(organization), self._account_id(login))
-            (self.world.model.teams.hidden_from.add if hidden else self.world.model.teams.hidden_from.discard)(pair)
+            if hidden:
+                self.world.model.teams.hidden_from[pair] = True
+            else:
+                self.world.model.teams.hidden_from.pop(pair, None)
 
     def add_hook(self, full_name: str, url: str, secret: str | None, events: tuple[str, ...] = EVENTS) -> int:
         """Create a webhook to an address of this machine; its id. It is pinged."""

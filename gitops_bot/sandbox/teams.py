@@ -33,12 +33,12 @@ class Team:
 
 
 class Teams:
-    """Every team of every organisation. `hidden_from` are accounts that may not look at an organisation's teams."""
+    """Every team of every organisation. `hidden_from` holds (organisation, account) of those that may not look."""
 
     def __init__(self) -> None:
         self.teams: dict[int, Team] = {}
-        self.hidden_from: set[tuple[int, int]] = set()
-        self._members: dict[tuple[int, int], Membership] = {}
+        self.hidden_from: dict[tuple[int, int], bool] = {}
+        self.members: dict[tuple[int, int], Membership] = {}
 
     def add_team(self, team: Team) -> Team:
         """Create a team.
@@ -55,9 +55,9 @@ class Teams:
     def set_membership(self, team: Team, account: Account, state: Membership | None) -> None:
         """Put somebody into a team, or (None) out of it."""
         if state is None:
-            self._members.pop((team.id, account.id), None)
+            self.members.pop((team.id, account.id), None)
         else:
-            self._members[(team.id, account.id)] = state
+            self.members[(team.id, account.id)] = state
 
     def named(self, organization_id: int, slug: str) -> Team:
         """Find a team by its slug.
@@ -89,7 +89,7 @@ class Teams:
         """
         if (team.organization_id, asking_id) in self.hidden_from:
             raise Rejected(403, "Resource not accessible by personal access token")
-        state = self._members.get((team.id, account.id)) if account is not None else None
+        state = self.members.get((team.id, account.id)) if account is not None else None
         if state is None:
             raise not_found()
         return state

@@ -22,7 +22,7 @@ class Threads:
         self._directory = directory
         self._ids = ids
         self._journal = journal
-        self._threads: dict[int, dict[int, Thread]] = {}
+        self.numbered: dict[int, dict[int, Thread]] = {}
 
     def open_thread(self, repository: Repository, author_id: int, title: str, body: str | None, now: int) -> Thread:
         """Open an issue.
@@ -34,7 +34,7 @@ class Threads:
         if not title.strip() or len(title) > 256:
             raise invalid("Issue", "title", "missing_field" if not title.strip() else "invalid")
         checked = None if body is None else checked_body("Issue", body)
-        number = max(self._threads.get(repository.id, {}), default=0) + 1
+        number = max(self.numbered.get(repository.id, {}), default=0) + 1
         thread = Thread(self._ids.take(), repository.id, number, author_id, title, checked, now, now)
         return self._put(thread)
 
@@ -69,7 +69,7 @@ class Threads:
         Raises:
             Rejected: 404.
         """
-        found = self._threads.get(repository.id, {}).get(number)
+        found = self.numbered.get(repository.id, {}).get(number)
         if found is None:
             raise not_found()
         return found
@@ -87,7 +87,7 @@ class Threads:
 
     def pulls(self, repository: Repository) -> tuple[Thread, ...]:
         """List the pull requests of a repository by number."""
-        return tuple(found for found in self._threads.get(repository.id, {}).values() if found.pull)
+        return tuple(found for found in self.numbered.get(repository.id, {}).values() if found.pull)
 
     def see_tips(self, repository: Repository, tips: Mapping[str, str], now: int, pusher_id: int | None = None) -> None:
         """Take note of the branch tips: the head and base of every open pull request follow them, and one whose branch
@@ -204,5 +204,5 @@ class Threads:
             self._journal.note(event)
 
     def _put(self, thread: Thread) -> Thread:
-        self._threads.setdefault(thread.repository_id, {})[thread.number] = thread
+        self.numbered.setdefault(thread.repository_id, {})[thread.number] = thread
         return thread

@@ -45,7 +45,8 @@ class Turn:
 
 
 class World:
-    """Model, git, clock (seconds since the epoch), faults and counters; `url` is set by the server that listens."""
+    """Model, git, clock (seconds since the epoch), faults and counters; `url` is set by the server that listens. Where
+    a state is kept, `keep` writes it at the end of every turn, before whoever took it is answered."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self.root = root
@@ -58,6 +59,7 @@ class World:
         self.faults = Faults()
         self.requests: Counter[tuple[str, str]] = Counter()
         self.answers: Counter[tuple[str, str, int]] = Counter()
+        self.keep: Callable[[], None] | None = None
         self._git: dict[int, BareRepository] = {}
 
     def now(self) -> int:
@@ -72,6 +74,21 @@ class World:
         events = self.model.journal.take()
         if events:
             self.on_events(events)
+        if self.keep is not None:
+            self.keep()
+
+    def wait_until_kept(self) -> None:
+        """Wait, where a state is kept, until the turn of another thread that is under way is on record."""
+        if self.keep is not None:
+            with self.lock:
+                return
+
+    def find_repositories(self) -> None:
+        """Find the git repositories of a model that was read back; what a death left half done there is cleared."""
+        for repository in self.model.directory.repositories.values():
+            git = BareRepository.create(self.root / f"{repository.id}.git", repository.default_branch)
+            git.clear()
+            self._git[repository.id] = git
 
     def git(self, repository: Repository) -> BareRepository:
         """Give a repository's objects and refs."""

@@ -45,7 +45,7 @@ def test_membership_is_active_pending_absent_or_not_told(teams: Teams) -> None:
         with pytest.raises(Rejected) as absent:
             teams.membership(team, account, 1)
         assert absent.value.status == 404
-    teams.hidden_from.add((50, 1))
+    teams.hidden_from[(50, 1)] = True
     with pytest.raises(Rejected) as hidden:
         teams.membership(team, ALICE, 1)
     assert hidden.value.status == 403
