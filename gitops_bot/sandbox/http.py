@@ -99,11 +99,13 @@ class Sandbox(Control):
         with self.world.lock:
             if self.world.model.facts.get("set up"):
                 return
+            whole = False
             try:
                 act()
-            except BaseException:
-                self.world.keep = None  # half a forge is none
-                raise
+                whole = True
+            finally:
+                if not whole:
+                    self.world.keep = None  # half a forge is none
             self.world.model.facts["set up"] = 1
 
     def wait_for_deliveries(self, seconds: float = 60.0) -> bool:

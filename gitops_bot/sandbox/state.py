@@ -6,6 +6,7 @@ the port. What tests plan for a forge (faults, pushes, mishaps, a stopped clock)
 of rate limits begin anew with each process. It withstands the death of the process, not that of the machine.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -35,16 +36,15 @@ class StateFolder:
         self._lock = _taken(folder)
         self._size = 0
         self._last: dict[tuple[Any, ...], object] = {}
-        try:
-            if self._path.exists():
-                self._load()
-            self._file = self._anew()
-        except OSError as error:
-            os.close(self._lock)
-            raise ConfigError(f"{self._path}: {error.strerror}") from error
-        except BaseException:
-            os.close(self._lock)
-            raise
+        with contextlib.ExitStack() as undone:
+            undone.callback(os.close, self._lock)
+            try:
+                if self._path.exists():
+                    self._load()
+                self._file = self._anew()
+            except OSError as error:
+                raise ConfigError(f"{self._path}: {error.strerror}") from error
+            undone.pop_all()
 
     def _load(self) -> None:
         whole, _, _ = self._path.read_bytes().rpartition(b"\n")
