@@ -80,8 +80,8 @@ class ForgeSettings:
 
 @dataclass(frozen=True, slots=True)
 class SignedSettings:
-    """`[signed]`: the approvals repository (None: no signed channel), the forge's number of the repository (0: the forge
-    is asked), the folder of this host's keys, the file with the key that the bot signs with; times in ms."""
+    """`[signed]`: the approvals repository (None: no signed channel), the forge's number of the repository (0: ask the
+    forge), the folder of this host's keys, the file with the key that the bot signs with; times in ms."""
 
     remote: str | None
     repository_id: int

@@ -19,7 +19,9 @@ from gitops_bot.authority.outbox import Outbox, Route
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.sealing import DUTY as SEAL_DUTY
 from gitops_bot.authority.sealing import Sealer
+from gitops_bot.bootstrap import signed
 from gitops_bot.bootstrap.rules import place_of, rules_of
+from gitops_bot.bootstrap.signed import SignedChannel
 from gitops_bot.bootstrap.starter import adopt
 from gitops_bot.bridge.client import BridgeLink
 from gitops_bot.broker import advance, loops, polling, pulls, requests
@@ -60,11 +62,14 @@ class Broker:
     daemon: Daemon
     bell: Bell
     rules: Rules
+    signed: SignedChannel | None = None
 
     def close(self, seconds: float = 10.0) -> None:
         """Let every duty end its step, then close the database."""
         self.daemon.stop()
         self.daemon.join(seconds)
+        if self.signed is not None:
+            self.signed.close()
         self.database.close()
 
 
@@ -113,7 +118,11 @@ def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | N
     database.on_due = bell.notify
     _remember(database, rules, settings)
     duties = _duties(settings, database, rules, place, forge, listen_ms or loops.LISTEN_MS)
-    return Broker(database, Daemon(duties, bell, outside), bell, rules)
+    channel = None
+    if settings.signed.remote is not None:
+        channel = signed.build(settings, database, rules, forge)
+        duties += channel.duties(database)
+    return Broker(database, Daemon(duties, bell, outside), bell, rules, channel)
 
 
 def _remember(database: Database, rules: Rules, settings: Settings) -> None:

@@ -8,11 +8,16 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitops_bot.core.errors import ConfigError, Malformed
 from gitops_bot.policy.grammar import MAX_FILES, parse_bundle
-from gitops_bot.policy.model import KeyFacts, Policy
+from gitops_bot.policy.model import Policy
+from gitops_bot.policy.people import CERTIFICATE
 from gitops_bot.policy.tables import MAX_FILE
+
+if TYPE_CHECKING:
+    from gitops_bot.signed.openpgp.facts import CertificateFacts
 
 
 def read_bundle(folder: Path) -> dict[str, bytes]:
@@ -32,14 +37,37 @@ def read_bundle(folder: Path) -> dict[str, bytes]:
     return {entry.relative_to(folder).as_posix(): _read(entry) for entry in entries}
 
 
-def load_bundle(folder: Path, keys: Mapping[str, KeyFacts]) -> Policy:
-    """Read and load a bundle; `keys` holds what was read from each certificate.
+def certificates_of(files: Mapping[str, bytes]) -> "dict[str, CertificateFacts]":
+    """Read every certificate of a bundle, by its path.
+
+    Raises:
+        Malformed: one of them is no certificate that could count.
+    """
+    paths = [path for path in files if CERTIFICATE.fullmatch(path)]
+    if not paths:
+        return {}
+    from gitops_bot.signed.openpgp.certificates import read_certificate
+
+    return {path: read_certificate(files[path], where=path) for path in paths}
+
+
+def load_files(files: Mapping[str, bytes]) -> Policy:
+    """Load a bundle from its files, its certificates included.
+
+    Raises:
+        Malformed: it does not load.
+    """
+    return parse_bundle(files, {path: found.facts for path, found in certificates_of(files).items()})
+
+
+def load_bundle(folder: Path) -> Policy:
+    """Read and load a bundle.
 
     Raises:
         ConfigError: it cannot be read, or does not load.
     """
     try:
-        return parse_bundle(read_bundle(folder), keys)
+        return load_files(read_bundle(folder))
     except Malformed as error:
         fix = f"repair it; `gitops-bot policy check {folder}` says the same"
         raise ConfigError(f"the policy in {folder} does not load: {error}", fix=fix) from error

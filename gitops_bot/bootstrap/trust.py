@@ -19,7 +19,7 @@ from typing import Final, cast
 from gitops_bot.bootstrap.bundle import load_bundle
 from gitops_bot.core.canonical import MAX_INTEGER, Digest, canonical
 from gitops_bot.core.errors import ConfigError
-from gitops_bot.policy.model import KeyFacts, Policy
+from gitops_bot.policy.model import Policy
 
 VERSION: Final = 1
 MAX_TRUST: Final = 1 << 20
@@ -68,26 +68,26 @@ def write_trust(path: Path, trust: Trust) -> None:
     _write(path, trust, replace=True)
 
 
-def pin(folder: Path, trust_file: Path, keys: Mapping[str, KeyFacts] | None = None) -> Policy:
+def pin(folder: Path, trust_file: Path) -> Policy:
     """Pin the bundle in a folder for the first time; pinning the pinned one again changes nothing.
 
     Raises:
         ConfigError: it does not load, or the trust file pins another bundle already.
     """
-    policy = load_bundle(folder, keys or {})
+    policy = load_bundle(folder)
     if not _present(trust_file):
         _write(trust_file, Trust(1, policy.digest, policy.version), replace=False)
     return _match(policy, read_trust(trust_file), folder, trust_file)
 
 
-def pinned_policy(folder: Path, trust_file: Path, keys: Mapping[str, KeyFacts] | None = None) -> Policy:
+def pinned_policy(folder: Path, trust_file: Path) -> Policy:
     """Load the bundle in a folder, which must be the pinned one.
 
     Raises:
         ConfigError: nothing is pinned, the bundle does not load, or it is another one than the pinned.
     """
     trust = read_trust(trust_file)
-    return _match(load_bundle(folder, keys or {}), trust, folder, trust_file)
+    return _match(load_bundle(folder), trust, folder, trust_file)
 
 
 def _match(policy: Policy, trust: Trust, folder: Path, trust_file: Path) -> Policy:

@@ -7,14 +7,13 @@ from typing import NoReturn, cast
 
 import click
 
-from gitops_bot.bootstrap.bundle import read_bundle
+from gitops_bot.bootstrap.bundle import load_files, read_bundle
 from gitops_bot.cli.terminal import escaped
 from gitops_bot.core.durations import show_duration
 from gitops_bot.core.errors import ConfigError, Malformed, Refused
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.policy.diff import difference, show_voters
 from gitops_bot.policy.faults import DoesNotLoad
-from gitops_bot.policy.grammar import parse_bundle
 from gitops_bot.policy.lookup import lookup, lookup_question
 from gitops_bot.policy.model import QUESTION, Policy, VerbRule
 from gitops_bot.policy.rules import obstacle
@@ -102,7 +101,7 @@ def diff(old: Path, new: Path, as_json: bool) -> None:
 
 def _load(folder: Path, as_json: bool) -> Policy:
     try:
-        return parse_bundle(read_bundle(folder), {})
+        return load_files(read_bundle(folder))
     except (Malformed, ConfigError) as error:
         code = error.code.value if isinstance(error, DoesNotLoad) else "malformed"
         if isinstance(error, ConfigError):

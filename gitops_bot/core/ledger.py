@@ -59,6 +59,12 @@ class EventKind(StrEnum):
     AGENT_PAUSED = "agent.paused"
     TOKEN_ISSUED = "token.issued"  # noqa: S105 # an event's name
     POLICY_PINNED = "policy.pinned"
+    CHANNEL_FROZEN = "channel.frozen"
+    CHANNEL_THAWED = "channel.thawed"
+    CHANNEL_UNREADABLE = "channel.unreadable"
+    CHANNEL_READABLE = "channel.readable"
+    REQUESTS_FOREIGN = "requests.foreign"
+    KEY_REVOKED = "key.revoked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from gitops_bot.authority.rules import params_of
 from gitops_bot.core.asks import Ask, AskId, AskState, late
 from gitops_bot.core.canonical import action_hash
-from gitops_bot.core.errors import Reason, Refused, refuse
+from gitops_bot.core.errors import Reason, Refused, Unavailable, refuse
 from gitops_bot.core.principals import Principal, PrincipalKind, PrincipalName
 from gitops_bot.core.verdicts import Channel as Surface
 from gitops_bot.core.verdicts import Decision
@@ -97,6 +97,8 @@ class Examined:
     """What both engines say, once both were asked."""
     known: Known | None = None
     root: bool = False
+    held: str | None = None
+    """Why it can be neither counted nor refused now: an engine failed (I14)."""
 
     @property
     def refused(self) -> Refused | None:
@@ -134,7 +136,7 @@ class Channel:
         """Take one commit of a person's branch through the steps.
 
         Raises:
-            Unavailable: an engine or git failed; the commit is held, neither counted nor refused.
+            Unavailable: git failed; nothing is known of the commit.
         """
         done = Examined(oid)
         # 2. History: what was said of the branch stands for each commit on it.
@@ -207,7 +209,10 @@ class Channel:
     def _confirm(self, commit: Commit, window: Window, done: Examined) -> Examined:
         """5, again: before anything counts, the second engine must say the same."""
         assert isinstance(done.first, Signed)
-        both = self.keys.confirm(commit, window, done.first)
+        try:
+            both = self.keys.confirm(commit, window, done.first)
+        except Unavailable as error:
+            return replace(done, held=str(error))
         if isinstance(both, Refused):
             return done.at(5, both)
         return replace(done, signed=both).at(5, "the second engine says the same")

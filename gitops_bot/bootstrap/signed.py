@@ -1,0 +1,221 @@
+"""The composition root of the signed channel: keys, engines, the bot's repository, its duties.
+
+What is remembered about keys is written here at each start: a revocation that was seen once stays (I18).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gitops_bot.authority.duties import Pace, RowDuty
+from gitops_bot.authority.rules import Rules
+from gitops_bot.bootstrap.bundle import certificates_of, read_bundle
+from gitops_bot.config import Settings
+from gitops_bot.core.errors import ConfigError, Fact
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.policy.bundles import pack
+from gitops_bot.policy.model import Policy
+from gitops_bot.ports import Duty, Forge
+from gitops_bot.store import bundles, ledger, signatures
+from gitops_bot.store import settings as stored
+from gitops_bot.store.engine import Database, Tx
+
+if TYPE_CHECKING:
+    from gitops_bot.signed.announcing import Announcer
+    from gitops_bot.signed.bot_key import BotKey
+    from gitops_bot.signed.channel import Place
+    from gitops_bot.signed.keys import Keys
+    from gitops_bot.signed.looking import Looker
+    from gitops_bot.signed.openpgp.facts import CertificateFacts
+    from gitops_bot.signed.repository import Repository
+
+LEASE_MS: Final = 600_000
+"""A look may take long: a hundred branches, each with its own limit."""
+FOLDER: Final = "signed"
+"""In the state folder: the bot's repository of approvals, gpg's homes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedChannel:
+    """The signed channel of a broker, put together; `announcer` is None where no key of the bot's is set."""
+
+    looker: "Looker"
+    announcer: "Announcer | None"
+    bot: "BotKey | None"
+    place: "Place"
+
+    def duties(self, database: Database) -> list[Duty]:
+        """Give the duties, armed."""
+        from gitops_bot.signed import looking
+
+        self.looker.arm()
+        found: list[Duty] = [
+            RowDuty(looking.DUTY, database, self.looker.one, Pace(batch=1, lease_ms=LEASE_MS, most_ms=60_000))
+        ]
+        if self.announcer is not None:
+            self.announcer.arm()
+            found.append(self.announcer)
+        return found
+
+    def close(self) -> None:
+        """End what was started: processes of git, gpg's agent with the copy of the bot's key."""
+        self.looker.close()
+        if self.bot is not None:
+            self.bot.close()
+
+
+def place_of(settings: Settings, repository_id: int) -> "Place":
+    """Name the place of the channel, as each signed file has it."""
+    from gitops_bot.signed.channel import Place
+
+    return Place(settings.repository, repository_id, settings.environment, 1, settings.signed.skew)
+
+
+def repository_of(settings: Settings) -> "Repository":
+    """Give the bot's own repository of approvals; it is made where there is none.
+
+    Raises:
+        ConfigError: no address, a wrong one, or a secret that others may read.
+        Unavailable: it cannot be written.
+    """
+    from gitops_bot.signed.repository import Remote, Repository
+
+    if settings.signed.remote is None:
+        fix = '[signed] remote = "https://…", "ssh://…" or "file:///…"'
+        raise ConfigError("no repository of approvals is set, so there is no signed channel", fix=fix)
+    keys = settings.signed.keys_dir
+
+    def present(name: str) -> Path | None:
+        return keys / name if (keys / name).is_file() else None
+
+    remote = Remote(
+        settings.signed.remote,
+        token_file=present("approvals-token"),
+        ssh_key=present("approvals-ssh"),
+        known_hosts=present("known_hosts"),
+    )
+    made = Repository(settings.state / FOLDER / "approvals.git", remote)
+    made.create()
+    return made
+
+
+def keys_of(
+    policy: Policy, certificates: "Mapping[str, CertificateFacts]", tx: Tx, homes: Path, *, gpg: str = "gpg"
+) -> "Keys":
+    """Make the engines over the keys of a policy and the remembered revocations."""
+    from gitops_bot.signed.evidence import SignatureKind
+    from gitops_bot.signed.keys import Keys, Pair, key_set_hash
+    from gitops_bot.signed.openpgp import engine, keyring
+    from gitops_bot.signed.openpgp.facts import Revocation
+    from gitops_bot.signed.openpgp.gpg import Gpg
+    from gitops_bot.signed.sshsig import keygen, verifier
+
+    remembered = signatures.revocations(tx)
+    facts = tuple(certificates.values())
+    components = {key.fingerprint for found in facts for key in found.keys}
+    revoked = [Revocation(one.key, one.hard, one.at or 0, None) for one in remembered if one.key in components]
+    lines = [one.key for one in remembered if " " in one.key]
+    ssh = [key for person in policy.people.values() for key in person.ssh]
+    homes.mkdir(mode=0o700, parents=True, exist_ok=True)
+    openpgp = Pair(engine.OpenPgpKeys(facts, revoked), Gpg(facts, revoked, folder=homes, program=gpg), keyring.agree)
+    sshsig = Pair(verifier.SshKeys(ssh, lines), keygen.SshKeygen(ssh, lines), keygen.agree)
+    named = key_set_hash(policy, {found.fingerprint: found.content for found in facts}, remembered)
+    return Keys(named, {SignatureKind.OPENPGP: openpgp, SignatureKind.SSH: sshsig})
+
+
+def remember(tx: Tx, policy: Policy, files: Mapping[str, bytes]) -> "dict[str, CertificateFacts]":
+    """Keep the bundle's bytes and every revocation in its certificates; give the certificates."""
+    found = certificates_of(files)
+    bundles.keep(tx, bundles.Bundle(policy.digest, policy.version, pack(files)))
+    if bundles.in_force(tx) is None:
+        bundles.put_in_force(tx, policy.digest, None)
+    for certificate in found.values():
+        for one in certificate.revocations:
+            if signatures.remember_revocation(tx, one.fingerprint, hard=one.hard, at=one.at):
+                facts: dict[str, Fact] = {"key": one.fingerprint, "hard": one.hard, "at": one.at}
+                ledger.append(tx, Entry(EventKind.KEY_REVOKED, tx.now, channel="signed", facts=facts))
+    return found
+
+
+def repository_id_of(settings: Settings, database: Database, forge: Forge | None) -> int:
+    """Find the forge's number of the repository that actions are about; it never changes under one database.
+
+    Raises:
+        ConfigError: nobody says it, or it is another one than before.
+        Unavailable: the forge cannot be asked.
+    """
+    said = settings.signed.repository_id
+    if not said and forge is not None and settings.forge.repositories:
+        said = forge.repository(settings.forge.repositories[0]).id
+    if not said:
+        fix = "[signed] repository_id = <the forge's number of the repository>"
+        raise ConfigError(
+            "the signed channel needs the number of the repository, and there is no forge to ask", fix=fix
+        )
+    with database.write() as tx:
+        kept = stored.set_fact_once(tx, "repository_id", str(said))
+    if kept != str(said):
+        raise ConfigError(
+            f"{settings.repository} has the number {said} now, and had {kept} when this database was made",
+            fix="a repository of the same name is another one; use a database of its own",
+        )
+    return said
+
+
+def build(settings: Settings, database: Database, rules: Rules, forge: Forge | None) -> SignedChannel:
+    """Put the signed channel together; nothing runs yet.
+
+    Raises:
+        ConfigError: something that must not start.
+        Unavailable: the forge cannot be asked, or gpg is missing.
+    """
+    from gitops_bot.signed.announcing import Announcer, recogniser
+    from gitops_bot.signed.fetching import Fetcher
+    from gitops_bot.signed.looking import Looker
+
+    files = read_bundle(settings.policies)
+    place = place_of(settings, repository_id_of(settings, database, forge))
+    repository = repository_of(settings)
+    with database.write() as tx:
+        certificates = remember(tx, rules.policy, files)
+        # One set of engines a thread: the duties run in two.
+        keys, own = (keys_of(rules.policy, certificates, tx, settings.state / FOLDER / "gpg") for _ in range(2))
+    looker = Looker(
+        database,
+        rules.policy,
+        place,
+        keys,
+        Fetcher(repository, settings.environment),
+        poll_ms=settings.signed.poll,
+    )
+    bot = _bot(settings, rules.policy)
+    announcer = (
+        None
+        if bot is None
+        else Announcer(database, rules, place, repository, bot, recogniser(rules.policy, keys, place))
+    )
+    return SignedChannel(looker, announcer, bot, place)
+
+
+def _bot(settings: Settings, policy: Policy) -> "BotKey | None":
+    """Open the bot's key, which must be one of the service with `role = "requests"`."""
+    from gitops_bot.signed.bot_key import open_key
+
+    file = settings.signed.bot_key_file
+    if file is None:
+        return None
+    bot = open_key(file, settings.state / FOLDER / "bot")
+    held = {
+        identity.value
+        for one in policy.people.values()
+        if one.principal.role == "requests"
+        for identity in one.principal.identities
+    }
+    if bot.identity in held:
+        return bot
+    bot.close()
+    raise ConfigError(
+        "the bot's key is none of the policy's service for requests",
+        fix='name it in the bundle: [people.bot] kind = "service", role = "requests", openpgp or ssh',
+    )
