@@ -190,11 +190,10 @@ def build(settings: Settings, database: Database, rules: Rules, forge: Forge | N
         poll_ms=settings.signed.poll,
     )
     bot = _bot(settings, rules.policy)
-    announcer = (
-        None
-        if bot is None
-        else Announcer(database, rules, place, repository, bot, recogniser(rules.policy, keys, place))
-    )
+    announcer = None
+    if bot is not None:
+        recognise = recogniser(rules.policy, own, place)
+        announcer = Announcer(database, rules, place, repository, bot, recognise)
     return SignedChannel(looker, announcer, bot, place)
 
 
