@@ -130,7 +130,19 @@ def _body(response: http.client.HTTPResponse) -> tuple[bytes, bool]:
 
 
 class _Stream(io.BufferedReader):
-    """A stream that outlives the answers read from it, as one after an interim answer must."""
+    """A stream that outlives the answers read from it, as one after an interim answer must, and whose lines are whole:
+    `http.client` takes the end of a connection for the end of the headers."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Read a line.
+
+        Raises:
+            OSError: the connection ended within it.
+        """
+        line = super().readline(size)
+        if not line.endswith(b"\n") and len(line) != size:
+            raise OSError("the answer broke off")
+        return line
 
     def close(self) -> None:
         """Leave it open; the connection is closed by whoever opened it."""

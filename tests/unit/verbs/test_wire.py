@@ -63,7 +63,8 @@ def test_an_answer_is_read_whole(sent: bytes, body: bytes, piece: int) -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        b"", b"\x00\xff", b"HTTP/1.1", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"SSH-2.0-x\r\n",
+        b"", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nA: b\r\n", b"HTTP/1.1 400 No\r\nCont",
+        b"\x00\xff", b"HTTP/1.1", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"SSH-2.0-x\r\n",
         b"HTTP/1.1 99 x\r\n\r\n", b"HTTP/1.1 1000 x\r\n\r\n", b"ok", b"POST / HTTP/1.1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(200)) + b"\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n",
