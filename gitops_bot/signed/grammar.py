@@ -33,25 +33,31 @@ EMPTY_TREES: Final = frozenset(
 )
 ROOT_TAG: Final = "gitops-bot/approvals/v1"
 
-_ALGORITHMS: Final[Mapping[int, str]] = {40: "sha1", 64: "sha256"}
-# A SHA-256 repository keeps its signature in a header of another name (git, hash-function-transition).
-_SIGNATURE_HEADERS: Final[Mapping[int, bytes]] = {40: b"gpgsig ", 64: b"gpgsig-sha256 "}
 _ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _HEX: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_IDENTITY: Final = re.compile(
+_WHO: Final = (
     rb"[^\x00-\x20\x7f<>](?:[^\x00-\x1f\x7f<>]*[^\x00-\x20\x7f<>])? <[^\x00-\x20\x7f<>]*> "
     rb"(0|[1-9][0-9]{0,10}) [+-](?:0[0-9]|1[0-4])[0-5][0-9]"
 )
+_IDENTITY: Final = re.compile(_WHO)
 _BEGIN_PGP: Final = b"-----BEGIN PGP SIGNATURE-----"
 _BEGIN_SSH: Final = b"-----BEGIN SSH SIGNATURE-----"
 _BEGINS: Final[Mapping[bytes, SignatureKind]] = {_BEGIN_PGP: SignatureKind.OPENPGP, _BEGIN_SSH: SignatureKind.SSH}
-_BODY: Final = rb"(?:[A-Za-z0-9+/]{1,76}={0,2}\n)+"
-_ARMORS: Final[Mapping[SignatureKind, re.Pattern[bytes]]] = {
-    SignatureKind.OPENPGP: re.compile(
-        _BEGIN_PGP + rb"\n\n" + _BODY + rb"(?:=[A-Za-z0-9+/]{4}\n)?-----END PGP SIGNATURE-----\n"
-    ),
-    SignatureKind.SSH: re.compile(_BEGIN_SSH + rb"\n" + _BODY + rb"-----END SSH SIGNATURE-----\n"),
+# Folded, as it stands in the header: each further line begins with one blank.
+_BODY: Final = rb"(?: [A-Za-z0-9+/]{1,76}={0,2}\n)+"
+_PGP: Final = _BEGIN_PGP + rb"\n \n" + _BODY + rb"(?: =[A-Za-z0-9+/]{4}\n)? -----END PGP SIGNATURE-----"
+_SSH: Final = _BEGIN_SSH + rb"\n" + _BODY + rb" -----END SSH SIGNATURE-----"
+# A SHA-256 repository keeps its signature in a header of another name (git, hash-function-transition).
+_SIGNATURE_HEADERS: Final[Mapping[int, bytes]] = {40: b"gpgsig ", 64: b"gpgsig-sha256 "}
+_FORMS: Final[Mapping[int, re.Pattern[bytes]]] = {
+    digits: re.compile(
+        rb"tree ([0-9a-f]{%(digits)d})\n(?:parent ([0-9a-f]{%(digits)d})\n)?author %(who)s\ncommitter %(who)s\n"
+        rb"%(header)s(%(pgp)s|%(ssh)s)\n\n"
+        % {b"digits": digits, b"who": _WHO, b"header": header, b"pgp": _PGP, b"ssh": _SSH}
+    )
+    for digits, header in _SIGNATURE_HEADERS.items()
 }
+"""The one form of a commit up to its message: what does not match is refused, whatever else may be said of it."""
 _BASE64_LINE: Final = re.compile(rb"=?[A-Za-z0-9+/]+={0,2}")
 _PATH: Final = re.compile(
     rb"approvals/([0-9a-z]{2})/([0-7][0-9a-hjkmnp-tv-z]{25})/([a-z][a-z0-9-]{0,31})\.(approve|deny|revoke)"
@@ -103,10 +109,8 @@ def read_id(text: str, *, where: str = "object id") -> ObjectId:
 
 def hash_object(kind: str, content: bytes, like: ObjectId) -> ObjectId:
     """Compute the id that git gives an object of this kind, by the algorithm of the id `like`."""
-    hasher = hashlib.new(_ALGORITHMS[len(like)], usedforsecurity=False)
-    hasher.update(b"%s %d\x00" % (kind.encode(), len(content)))
-    hasher.update(content)
-    return ObjectId(hasher.hexdigest())
+    algorithm = hashlib.sha1 if len(like) == 40 else hashlib.sha256
+    return ObjectId(algorithm(b"%s %d\0%s" % (kind.encode(), len(content), content), usedforsecurity=False).hexdigest())
 
 
 def read_commit(oid: ObjectId, raw: bytes) -> Commit | Refused:
@@ -117,7 +121,27 @@ def read_commit(oid: ObjectId, raw: bytes) -> Commit | Refused:
         return _malformed("Its bytes do not hash to its id.")
     if b"\0" in raw:
         return _malformed("It holds a NUL.")
-    head, end, message = raw.partition(b"\n\n")
+    found = _FORMS[len(oid)].match(raw)
+    if found is None or not _is_text(raw[: found.end()]):
+        return _explain(raw, len(oid))
+    tree, parent, _, seconds, folded = found.groups()
+    headers = found.start(5) - len(_SIGNATURE_HEADERS[len(oid)])
+    return Commit(
+        id=oid,
+        raw=raw,
+        tree=ObjectId(tree.decode("ascii")),
+        parent=ObjectId(parent.decode("ascii")) if parent is not None else None,
+        committed_at=int(seconds) * 1000,
+        message=raw[found.end() :],
+        payload=raw[:headers] + raw[found.end() - 1 :],
+        armor=folded.replace(b"\n ", b"\n") + b"\n",
+        kind=_BEGINS[folded[: len(_BEGIN_PGP)]],
+    )
+
+
+def _explain(raw: bytes, digits: int) -> Refused:
+    """Say what is wrong with a commit that has not the one form; it is refused whatever is found."""
+    head, end, _ = raw.partition(b"\n\n")
     if not end:
         return _malformed("No empty line ends its headers.")
     if b"\r" in head:
@@ -126,46 +150,27 @@ def read_commit(oid: ObjectId, raw: bytes) -> Commit | Refused:
     place = 1
     while place < len(lines) and lines[place].startswith(b"parent "):
         place += 1
-    fixed = place + 2
-    found = _fixed_headers(lines, place, len(oid))
-    if isinstance(found, Refused):
-        return found
-    armor = _signature(lines[fixed:], _SIGNATURE_HEADERS[len(oid)], merge=place > 2)
-    if isinstance(armor, Refused):
-        return armor
-    return Commit(
-        id=oid,
-        raw=raw,
-        tree=ObjectId(lines[0][5:].decode("ascii")),
-        parent=ObjectId(lines[1][7:].decode("ascii")) if place == 2 else None,
-        committed_at=found * 1000,
-        message=message,
-        payload=b"\n".join(lines[:fixed]) + b"\n\n" + message,
-        armor=armor,
-        kind=_BEGINS[armor[: len(_BEGIN_PGP)]],
-    )
+    fault = _fixed_fault(lines, place, digits)
+    return fault or _signature_fault(lines[place + 2 :], _SIGNATURE_HEADERS[digits], merge=place > 2)
 
 
-def _fixed_headers(lines: Sequence[bytes], place: int, digits: int) -> int | Refused:
-    """Check tree, parents (up to `place`), author and committer; give the committer's seconds since 1970."""
+def _fixed_fault(lines: Sequence[bytes], place: int, digits: int) -> Refused | None:
+    """Find what is wrong with tree, parents (up to `place`), author and committer."""
     if not lines[0].startswith(b"tree ") or not _is_id(lines[0][5:], digits):
         return _malformed("It does not begin with one tree.")
     if not all(_is_id(line[7:], digits) for line in lines[1:place]):
         return _malformed("A parent is no full object id.")
-    seconds = 0
     for at, name in ((place, b"author "), (place + 1, b"committer ")):
         line = lines[at] if at < len(lines) else b""
         if not line.startswith(name):
             return _malformed(f"Where {name.decode().strip()} belongs stands {_shown(line)}.")
-        identity = _IDENTITY.fullmatch(line, len(name))
-        if identity is None or not _is_text(line):
+        if not _IDENTITY.fullmatch(line, len(name)) or not _is_text(line):
             return _malformed(f"The line of the {name.decode().strip()} is not `name <address> seconds zone`.")
-        seconds = int(identity[1])
-    return seconds
+    return None
 
 
-def _signature(rest: Sequence[bytes], header: bytes, *, merge: bool) -> bytes | Refused:
-    """Read what follows the committer: the one signature header and nothing else; give the armor, unfolded."""
+def _signature_fault(rest: Sequence[bytes], header: bytes, *, merge: bool) -> Refused:
+    """Say what is wrong with what follows the committer, which is to be one signature header and nothing else."""
     starts = [at for at, line in enumerate(rest) if not line.startswith(b" ")]
     strange = [rest[at] for at in starts if not rest[at].startswith(header)]
     if strange or (rest and starts[:1] != [0]):
@@ -176,11 +181,7 @@ def _signature(rest: Sequence[bytes], header: bytes, *, merge: bool) -> bytes | 
         return refuse(Reason.UNSIGNED)
     if len(starts) > 1:
         return refuse(Reason.MULTIPLE_SIGNATURES, "It has two signature headers.")
-    armor = b"\n".join([rest[0][len(header) :], *(line[1:] for line in rest[1:])]) + b"\n"
-    kind = _BEGINS.get(armor.partition(b"\n")[0])
-    if kind is not None and _ARMORS[kind].fullmatch(armor):
-        return armor
-    return _armor_fault(armor.split(b"\n")[:-1])
+    return _armor_fault([rest[0][len(header) :], *(line[1:] for line in rest[1:])])
 
 
 def _armor_fault(lines: Sequence[bytes]) -> Refused:
@@ -218,11 +219,21 @@ def read_changes(commit: ObjectId, raw: bytes) -> tuple[Entry, ...]:
     Raises:
         Malformed: it is not git's output for this commit.
     """
-    if not raw:
-        return ()
-    begin = commit.encode("ascii") + b"\0"
+    return _entries(commit.encode("ascii") + b"\0", raw) if raw else ()
+
+
+def read_comparison(before: ObjectId, after: ObjectId, raw: bytes) -> tuple[Entry, ...]:
+    """Read what `git diff-tree --stdin --raw -z --no-renames` says of two trees; folders are entries here.
+
+    Raises:
+        Malformed: it is not git's output for these trees.
+    """
+    return _entries(f"{before} {after}\0".encode("ascii"), raw)
+
+
+def _entries(begin: bytes, raw: bytes) -> tuple[Entry, ...]:
     if not raw.startswith(begin):
-        raise Malformed("does not begin with the commit", where="difference")
+        raise Malformed("does not begin with what was compared", where="difference")
     entries, at = [], len(begin)
     while at < len(raw):
         found = _ENTRY.match(raw, at)
