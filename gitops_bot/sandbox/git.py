@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gitops_bot.core.errors import Unavailable
+from gitops_bot.sandbox import loose
 from gitops_bot.sandbox.git_program import GitFolder
 from gitops_bot.sandbox.refusals import Rejected
 
@@ -116,13 +117,16 @@ class BareRepository(GitFolder):
 
     def branches(self) -> dict[str, str]:
         """Read every branch and its tip, in one look."""
+        if (found := loose.branches(self.folder)) is not None:
+            return found
         lines = self.output("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads/").decode()
         pairs = (line.split(" ", 1) for line in lines.splitlines())
         return {name: oid for oid, name in pairs}
 
     def read(self, oid: str) -> GitObject | None:
         """Read an object by its full id."""
-        return self._read_spec(_full_id(oid))
+        found = loose.read(self.folder, _full_id(oid))
+        return self._read_spec(oid) if found is None else GitObject(oid, *found)
 
     def read_path(self, tree_ish: str, path: str) -> GitObject | None:
         """Read what a path of a commit or tree names; None when it names nothing."""
