@@ -22,6 +22,8 @@ from gitops_bot.signed.openpgp.selfsigs import user_id, verifies
 
 MAX_CERTIFICATE: Final = 1024 * 1024
 MAX_KEYS: Final = 64
+MAX_SELF_SIGNATURES: Final = 256
+"""How many signatures may claim to be the certificate's own: each of them may cost a verification."""
 _ARMOR: Final = re.compile(
     rb"\s*-----BEGIN PGP PUBLIC KEY BLOCK-----\r?\n(?:[A-Za-z]{1,20}: [^\r\n]{0,200}\r?\n){0,20}\r?\n"
     rb"((?:[A-Za-z0-9+/]{1,76}={0,2}\r?\n)+)(?:=[A-Za-z0-9+/]{4}\r?\n)?-----END PGP PUBLIC KEY BLOCK-----\s*"
@@ -49,7 +51,7 @@ def read_certificate(content: bytes, *, where: str) -> CertificateFacts:
 
     Raises:
         Malformed: it does not parse, is over 1 MiB, holds secret keys, other packets or a second certificate, is not of
-            version 4, or no strong self-signature stands for a primary key of an algorithm that can count.
+            version 4, or no strong self-signature binds a name to a primary key of an algorithm that can count.
     """
     if len(content) > MAX_CERTIFICATE:
         raise Malformed(f"a certificate has at most {MAX_CERTIFICATE} bytes", where=where)
@@ -63,7 +65,7 @@ def read_certificate(content: bytes, *, where: str) -> CertificateFacts:
     dates = [_primary_dates(primary, parts)]
     # An algorithm that is not computed here is the policy's to call weak; it is bound to nobody.
     if not dates[0].bound and primary.numbers:
-        raise Malformed("no self-signature over SHA-256 or better stands for its primary key", where=where)
+        raise Malformed("no self-signature over SHA-256 or better binds a name to its primary key", where=where)
     dates += [_subkey_dates(primary, part) for part in others]
     return CertificateFacts(
         facts=KeyFacts(primary.fingerprint, tuple(key.key for key in keys)),
@@ -118,8 +120,10 @@ def _parts(packets: Iterable[Packet], where: str) -> list[_Part]:
                 parts[-1].signatures.append(signature)
         else:
             raise Malformed(f"a packet that has no place in a certificate (tag {packet.tag})", where=where)
-    if not parts:
+    if not parts or parts[0].key is None:
         raise Malformed("no OpenPGP packets", where=where)
+    if sum(_own(parts[0].key, item) for part in parts for item in part.signatures) > MAX_SELF_SIGNATURES:
+        raise Malformed(f"more than {MAX_SELF_SIGNATURES} self-signatures", where=where)
     return parts
 
 
@@ -186,17 +190,12 @@ def _by_kind(binding: list[Signature]) -> Iterator[list[Signature]]:
 
 
 def _primary_dates(primary: PublicKey, parts: list[_Part]) -> KeyDates:
-    binding = [
-        signature
-        for signature in parts[0].signatures
-        if signature.kind == _DIRECT and _stands(primary, signature, primary.hashed)
-    ]
-    for part in parts[1:]:
-        if part.key is None:
-            binding += _of_name(primary, part)
-    if not binding:
+    names = [item for part in parts[1:] if part.key is None for item in _of_name(primary, part)]
+    # gpg keeps no certificate without a name, so none could count.
+    if not names:
         return KeyDates(primary.fingerprint, primary.made_at, None, signs=False, bound=False)
-    return _dates(primary, binding)
+    direct = [item for item in parts[0].signatures if item.kind == _DIRECT and _stands(primary, item, primary.hashed)]
+    return _dates(primary, [*direct, *names])
 
 
 def _of_name(primary: PublicKey, part: _Part) -> list[Signature]:

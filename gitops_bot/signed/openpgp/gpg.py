@@ -18,13 +18,12 @@ from gitops_bot import process
 from gitops_bot.core.errors import Malformed, Reason, Refused, Unavailable, refuse
 from gitops_bot.signed.evidence import Commit, Signed, Window
 from gitops_bot.signed.openpgp.facts import CertificateFacts, Revocation
-from gitops_bot.signed.openpgp.homes import FLAGS, Homes
+from gitops_bot.signed.openpgp.homes import ENDED_BY_ITSELF, FLAGS, Homes
 from gitops_bot.signed.openpgp.keyring import Admitted, Keyring
 from gitops_bot.signed.openpgp.transcript.grammar import NO_KEY, Transcript, Verdict, read_transcript
 
 TIMEOUT: Final = 10.0
 _LIMITS: Final = process.Limits(cpu_seconds=10, memory_bytes=512 * 1024 * 1024, file_bytes=process.OUTPUT_CAP)
-_ENDED_BY_ITSELF: Final = (0, 1, 2)
 _BLAME: Final = {
     Verdict.KEY_EXPIRED: Reason.KEY_EXPIRED,
     Verdict.KEY_REVOKED: Reason.KEY_REVOKED,
@@ -63,23 +62,28 @@ class Gpg:
         home = self._homes.of(admitted.holder.certificate)
         if home is None:
             return refuse(Reason.ENGINES_DISAGREE, "gpg cannot read this certificate.")
-        said = self._ask(home, commit, window)
         try:
-            return _judge(admitted, read_transcript(said))
+            transcript = read_transcript(self._ask(home, commit, window))
         except Malformed as error:
             return refuse(Reason.ENGINES_DISAGREE, f"gpg's answer cannot be read: {error.message}.")
+        if transcript.error == NO_KEY and not self._homes.stands(admitted.holder.certificate):
+            raise Unavailable("gpg's home was lost while it was read")
+        return _judge(admitted, transcript)
 
     def _ask(self, home: Path, commit: Commit, window: Window) -> bytes:
         """Run gpg with the signature as a file, the payload on its input and the status lines alone on its output."""
-        with tempfile.NamedTemporaryFile(dir=home.parent, prefix="signature-") as signature:
-            signature.write(commit.armor)
-            signature.flush()
-            argv = [self._program, "--homedir", str(home), *FLAGS, "--status-fd", "1"]
-            argv += ["--faked-system-time", str(window.received_at // 1_000), "--verify", "--", signature.name, "-"]
-            done = process.run(
-                argv, cwd=home, env={"LC_ALL": "C"}, stdin=commit.payload, timeout=self._timeout, limits=_LIMITS
-            )
-        if done.returncode not in _ENDED_BY_ITSELF:
+        argv = [self._program, "--homedir", str(home), *FLAGS, "--status-fd", "1"]
+        argv += ["--faked-system-time", f"{window.received_at // 1_000}!"]
+        try:
+            with tempfile.NamedTemporaryFile(dir=home.parent, prefix="signature-") as signature:
+                signature.write(commit.armor)
+                signature.flush()
+                argv += ["--verify", "--", signature.name, "-"]
+                env = {"LC_ALL": "C"}
+                done = process.run(argv, cwd=home, env=env, stdin=commit.payload, timeout=self._timeout, limits=_LIMITS)
+        except OSError as error:
+            raise Unavailable(f"gpg cannot be asked: {error.strerror}") from error
+        if done.returncode not in ENDED_BY_ITSELF:
             raise Unavailable(f"gpg ended with status {done.returncode}")
         if done.returncode != 0 and b"[GNUPG:] NEWSIG" not in done.stdout:
             raise Unavailable("gpg did not get as far as the signature")

@@ -119,7 +119,7 @@ def _blame(armor: bytes) -> Refused:
         return refuse(Reason.MALFORMED_COMMIT, "There is text outside the armor of the signature.")
     if not end:
         return refuse(Reason.BAD_SIGNATURE, "The armor of the signature does not end.")
-    if not inside.startswith(b"\n") or after:
+    if not inside.startswith(b"\n") or after not in (b"", b"\n"):
         return refuse(Reason.MALFORMED_COMMIT, "The armor of the signature has header lines or blank lines of its own.")
     return refuse(Reason.BAD_SIGNATURE, "The armor's base64 does not decode.")
 
@@ -205,8 +205,7 @@ def read_signature(body: bytes, *, where: str = "signature") -> Signature:
             raise Malformed("a signature's salt is not of its digest's size", where=where)
     _check_numbers(body[2], body[numbers:], where)
     prefix = body[:hashed_end]
-    issuer = _only(inner, FINGERPRINT, where) or _only(outer, FINGERPRINT, where)
-    key_id = _only(inner, ISSUER, where) or _only(outer, ISSUER, where)
+    issuer, key_id = (_named(inner, outer, kind, where) for kind in (FINGERPRINT, ISSUER))
     return Signature(
         version=version,
         kind=body[1],
@@ -252,6 +251,13 @@ def _only(area: tuple[Subpacket, ...], kind: int, where: str) -> bytes | None:
                 raise Malformed(f"subpacket {kind} twice", where=where)
             value = item.body
     return value
+
+
+def _named(inner: tuple[Subpacket, ...], outer: tuple[Subpacket, ...], kind: int, where: str) -> bytes | None:
+    signed, beside = _only(inner, kind, where), _only(outer, kind, where)
+    if signed is not None and beside not in (None, signed):
+        raise Malformed(f"subpacket {kind} says two things", where=where)
+    return beside if signed is None else signed
 
 
 def _seconds(body: bytes | None, where: str) -> int | None:

@@ -4,10 +4,12 @@
 two processes leave none half made; what another certificate left there is taken away when the folder grows large.
 """
 
+import contextlib
 import hashlib
 import shutil
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,12 @@ FLAGS: Final = (
     *("--no-options", "--batch", "--no-tty", "--no-verbose", "--no-autostart", "--disable-dirmngr", "--lock-never"),
     *("--no-auto-key-retrieve", "--no-auto-check-trustdb", "--trust-model", "always"),
 )
+_KEEPING: Final = ("--ignore-time-conflict",)
+"""A home holds the certificate whatever this host's clock says; only a verification asks about time."""
+
+ENDED_BY_ITSELF: Final = (0, 1, 2)
+"""The exit statuses of a gpg that came to an end of its own: all well, a bad signature, an error that it told."""
+
 MAX_HOMES: Final = 4_096
 _VERSION: Final = b"gitops-bot/gpg-home/v1\0"
 _KEYS, _SEAL = "pubring.kbx", "seal"
@@ -39,11 +47,10 @@ class Homes:
         Raises:
             Unavailable: gpg is missing, killed or too slow, or the folder cannot be written.
         """
-        name = hashlib.sha256(_VERSION + certificate.content).hexdigest()
-        home = self._folder / name
+        home = self._path(certificate)
+        if _whole(home):
+            return home
         try:
-            if _whole(home):
-                return home
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.chmod(0o700)
             self._tidy()
@@ -51,19 +58,23 @@ class Homes:
         except OSError as error:
             raise Unavailable(f"gpg's home cannot be made: {error.strerror}") from error
 
+    def stands(self, certificate: CertificateFacts) -> bool:
+        """Tell whether the home of a certificate is there and whole at this moment."""
+        return _whole(self._path(certificate))
+
+    def _path(self, certificate: CertificateFacts) -> Path:
+        return self._folder / hashlib.sha256(_VERSION + certificate.content).hexdigest()
+
     def _make(self, certificate: CertificateFacts, home: Path) -> Path | None:
         beside = Path(tempfile.mkdtemp(dir=self._folder, prefix="new-"))
         try:
             if not self._import(certificate, beside):
                 return None
             (beside / _SEAL).write_text(_seal(beside), encoding="ascii")
-            shutil.rmtree(home, ignore_errors=True)
-            try:
+            # Another process may have been first; its home is as good, and may be in use.
+            if not _whole(home):
+                _remove(home)
                 beside.rename(home)
-            except OSError:
-                # Another process was first; its home is as good if it is whole.
-                if not _whole(home):
-                    raise
             return home
         finally:
             shutil.rmtree(beside, ignore_errors=True)
@@ -73,20 +84,29 @@ class Homes:
         asked = process.run([self._program, "--version"], cwd=home, env={"LC_ALL": "C"}, timeout=self._timeout)
         if asked.returncode != 0:
             raise Unavailable(f"gpg --version ended with status {asked.returncode}")
-        watched = _watched(self._program, home, self._timeout)
-        result = watched.import_keys(certificate.content)
-        if result.returncode is None or result.returncode < 0 or result.returncode > 2:
-            raise Unavailable(f"gpg --import ended with status {result.returncode}")
-        if result.count is None or result.count != 1:
-            raise Unavailable("gpg --import did not get as far as the certificate")
-        return [key["fingerprint"] for key in watched.list_keys()] == [certificate.fingerprint]
+        with _watched(self._program, home, self._timeout) as gpg:
+            result = gpg.import_keys(certificate.content)
+            if result.returncode not in ENDED_BY_ITSELF or result.count != 1:
+                raise Unavailable(f"gpg --import did not get as far as the certificate (status {result.returncode})")
+            listed = gpg.list_keys()
+            if listed.returncode != 0:
+                raise Unavailable(f"gpg --list-keys ended with status {listed.returncode}")
+            return [key["fingerprint"] for key in listed] == [certificate.fingerprint]
 
     def _tidy(self) -> None:
         """Take all homes away when there are too many; those still in use are made again when asked for."""
         homes = list(self._folder.iterdir())
         if len(homes) > MAX_HOMES:
             for home in homes:
-                shutil.rmtree(home, ignore_errors=True)
+                _remove(home)
+
+
+def _remove(path: Path) -> None:
+    """Take away whatever stands at a path; what another process takes away meanwhile is gone as well."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _seal(home: Path) -> str:
@@ -96,34 +116,40 @@ def _seal(home: Path) -> str:
 def _whole(home: Path) -> bool:
     try:
         return (home / _SEAL).read_text(encoding="ascii") == _seal(home)
-    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):
         return False
 
 
-def _watched(program: str, home: Path, timeout: float) -> Any:
-    """Build a `gnupg.GPG` for one home whose every gpg is killed when it outlasts `timeout` seconds.
+@contextlib.contextmanager
+def _watched(program: str, home: Path, timeout: float) -> Iterator[Any]:
+    """Open a `gnupg.GPG` on one home; whatever gpg it started is killed when all of it outlasts `timeout` seconds.
 
     Raises:
         Unavailable: gpg does not start or does not say its version.
     """
-    import gnupg  # type: ignore[import-untyped]  # ships no types
+    import gnupg  # type: ignore[import-untyped] # ships no types
 
-    class Watched(gnupg.GPG):  # type: ignore[misc]  # its base has no types
-        """python-gnupg with a time-out, which it lacks: the one place where it starts programs."""
+    children: list[Any] = []
+
+    class Watched(gnupg.GPG):  # type: ignore[misc] # its base has no types
+        """python-gnupg, which has no time-out, remembering what it started: this is its one place that starts."""
 
         def _open_subprocess(self, args: Any, passphrase: Any = False) -> Any:
             child = super()._open_subprocess(args, passphrase)
-            timer = threading.Timer(timeout, child.kill)
-            timer.daemon = True
-            timer.start()
+            children.append(child)
             return child
 
+    def kill() -> None:
+        for child in children:
+            child.kill()
+
+    timer = threading.Timer(timeout, kill)
+    timer.daemon = True
+    timer.start()
     try:
-        return Watched(
-            gpgbinary=program,
-            gnupghome=str(home),
-            options=list(FLAGS),
-            env=process.clean_environment({"LC_ALL": "C", "GNUPGHOME": str(home)}),
-        )
+        environment = process.clean_environment({"LC_ALL": "C", "GNUPGHOME": str(home)})
+        yield Watched(gpgbinary=program, gnupghome=str(home), options=[*FLAGS, *_KEEPING], env=environment)
     except (OSError, ValueError) as error:
-        raise Unavailable("gpg does not start") from error
+        raise Unavailable("gpg does not start or was killed") from error
+    finally:
+        timer.cancel()
