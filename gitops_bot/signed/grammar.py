@@ -337,4 +337,4 @@ def _malformed(detail: str) -> Refused:
 
 def _shown(untrusted: bytes) -> str:
     """Show untrusted bytes in printable ASCII, cut."""
-    return ascii(untrusted[:80].decode("utf-8", "replace")) + ("…" if len(untrusted) > 80 else "")
+    return ascii(untrusted[:80].decode("utf-8", "replace")) + ("..." if len(untrusted) > 80 else "")
