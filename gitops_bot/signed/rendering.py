@@ -48,7 +48,7 @@ _FORMS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
         "repository": re.compile(r"[!-~]{1,200}", re.ASCII),
         "environment": _NAME,
-        "ask": re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.ASCII),
+        "ask": re.compile(r"[0-7][0-9a-hjkmnp-tv-z]{25}", re.ASCII),
         "verb": re.compile(r"[a-z][a-z0-9_]{0,31}(?:\.[a-z][a-z0-9_]{0,31}){0,3}", re.ASCII),
         "requester": _NAME,
         "run": re.compile(r"[!-~]{1,64}", re.ASCII),
