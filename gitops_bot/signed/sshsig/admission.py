@@ -73,6 +73,13 @@ class Door:
             message = grammar.touched_bytes(public.application, signature.touch, message)
         return Admitted(key, public, signature, message, commit.committed_at)
 
+    def standing(self, component: str, at: int) -> Refused | None:
+        """Tell why a key (its fingerprint, `SHA256:…`) does not count at a time (ms), or None."""
+        for blob, key in self._keys.items():
+            if key.key.fingerprint == component:
+                return refuse(Reason.KEY_REVOKED) if blob in self._revoked else _inside(key, (at,))
+        return refuse(Reason.UNKNOWN_KEY)
+
     def _public(self, blob: bytes) -> PublicKey | Refused:
         found = self._read.get(blob)
         if found is None:
@@ -94,12 +101,16 @@ def prove(admitted: Admitted) -> Signed | Refused:
 
 
 def _dated(key: SshKey, committed_at: int, window: Window) -> Refused | None:
-    times = (committed_at, window.received_at)
+    outside = _inside(key, (committed_at, window.received_at))
+    if outside is not None or window.holds(committed_at):
+        return outside
+    return refuse(Reason.SIGNATURE_TIME)
+
+
+def _inside(key: SshKey, times: tuple[int, ...]) -> Refused | None:
     if max(times) >= key.not_after:
         return refuse(Reason.KEY_EXPIRED)
-    if min(times) < key.not_before:
-        return refuse(Reason.KEY_NOT_YET_VALID)
-    return None if window.holds(committed_at) else refuse(Reason.SIGNATURE_TIME)
+    return refuse(Reason.KEY_NOT_YET_VALID) if min(times) < key.not_before else None
 
 
 def _blob(line: str) -> bytes:

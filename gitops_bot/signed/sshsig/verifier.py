@@ -38,6 +38,11 @@ class SshKeys:
         self._door = Door(keys, revoked)
         self._checks: dict[str, Check | None] = {}
 
+    def standing(self, component: str, at: int) -> Refused | None:
+        """Tell why a key (its fingerprint, `SHA256:…`) does not count at a time (ms), or None; for the spend, which
+        asks now."""
+        return self._door.standing(component, at)
+
     def verify(self, commit: Commit, window: Window) -> Signed | Refused:
         """Verify a commit's one SSH signature. That a security key's counter does not fall is *not* checked."""
         from cryptography.exceptions import InvalidSignature

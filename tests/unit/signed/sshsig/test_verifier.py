@@ -184,6 +184,23 @@ def test_a_revoked_key_stays_revoked_whatever_the_policy_says() -> None:
     assert reason(SshKeys([], [entry("alice").line]).verify(signed("alice"), WINDOW)) is Reason.KEY_REVOKED
 
 
+@pytest.mark.parametrize(
+    ("name", "at", "blamed"),
+    [
+        ("alice", FIRST - 1, Reason.KEY_NOT_YET_VALID),
+        ("alice", FIRST, None),
+        ("alice", LAST - 1, None),
+        ("alice", LAST, Reason.KEY_EXPIRED),
+        ("bob", NOW, Reason.KEY_REVOKED),
+        ("outsider", NOW, Reason.UNKNOWN_KEY),
+    ],
+)
+def test_a_key_is_asked_at_any_time_whether_it_still_stands(name: str, at: int, blamed: Reason | None) -> None:
+    keys = SshKeys([entry("alice"), entry("bob")], [entry("bob").line])
+    refused = keys.standing(entry(name).key.fingerprint, at)
+    assert (None if refused is None else refused.reason) is blamed
+
+
 def test_no_keys_know_nobody() -> None:
     """I13: empty means no."""
     assert reason(SshKeys([]).verify(signed(), WINDOW)) is Reason.UNKNOWN_KEY
