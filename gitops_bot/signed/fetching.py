@@ -42,7 +42,7 @@ _COMMIT_FAULTS: Final = (
     "multipleAuthors",
     "zeroPaddedDate",
 )
-_FETCHING: Final = (
+FETCHING: Final = (
     "fetch.fsckObjects=true",
     "fetch.unpackLimit=1",
     "fetch.writeCommitGraph=false",
@@ -51,6 +51,7 @@ _FETCHING: Final = (
     "protocol.version=2",
     *(f"fetch.fsck.{name}=ignore" for name in _COMMIT_FAULTS),
 )
+"""Settings of git under which people's objects are fetched: its fsck judges trees and leaves commits to step 3."""
 # These two cannot be made less than an error by their name, only for a commit that is named (git, fsck.skipList).
 _FATAL: Final = re.compile(r"^error: object ([0-9a-f]{40}|[0-9a-f]{64}): (?:nulInHeader|unterminatedHeader):", re.M)
 _SKIPS: Final = 8
@@ -227,7 +228,7 @@ class Fetcher:
             branch(self.environment, person),
             network=True,
             environment=self._in(room),
-            settings=(*_FETCHING, f"fetch.fsck.skipList=quarantine/{room.name}/skip"),
+            settings=(*FETCHING, f"fetch.fsck.skipList=quarantine/{room.name}/skip"),
             limits=Limits(limits.cpu_seconds, limits.memory_bytes, limits.pack_bytes),
             timeout=limits.seconds,
         )

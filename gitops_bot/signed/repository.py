@@ -109,7 +109,7 @@ class Repository:
         try:
             self.address = read_address(remote.url)
         except Malformed as error:
-            raise ConfigError(str(error), fix="[signed] url") from error
+            raise ConfigError(str(error), fix='[signed] remote = "https://…", "ssh://…" or "file:///…"') from error
         for secret in (remote.token_file, remote.ssh_key):
             if secret is not None:
                 _require_private(secret)
@@ -266,7 +266,7 @@ class Repository:
         import git  # costs a tenth of a second
 
         try:
-            with git.Repo(self.folder, odbt=git.GitDB, search_parent_directories=False) as repository:
+            with git.Repo(self.folder, search_parent_directories=False) as repository:
                 return bool(repository.bare) and not repository.alternates
         except (git.GitError, OSError, ValueError):
             return False
@@ -346,7 +346,7 @@ def _require_private(path: Path) -> None:
     try:
         mode = S_IMODE(path.stat().st_mode)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", fix="[signed] token_file or ssh_key") from error
+        raise ConfigError(f"cannot read {path}: {error.strerror}", fix="[signed] keys_dir") from error
     if mode & 0o077:
         raise ConfigError(f"others may read {path}", fix=f"chmod 600 {path}")
 
@@ -354,7 +354,7 @@ def _require_private(path: Path) -> None:
 def _require_ours(folder: Path) -> None:
     found = folder.stat()
     if found.st_uid != os.getuid():
-        raise ConfigError(f"{folder} belongs to somebody else", fix="[signed] repository")
+        raise ConfigError(f"{folder} belongs to somebody else", fix="run as its owner, or move it away")
     if S_IMODE(found.st_mode) & 0o077:
         raise ConfigError(f"others may enter {folder}", fix=f"chmod 700 {folder}")
 
