@@ -1,15 +1,17 @@
 """The sealer gives ledger entries a gapless order and a hash chain; verification recomputes both, and the evidence."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Final
 
 from gitops_bot.authority.duties import Again, Outcome
-from gitops_bot.core.asks import VERDICT_STATES, Ask, AskState
+from gitops_bot.core.asks import VERDICT_STATES, Ask, AskKind, AskState
 from gitops_bot.core.canonical import action_hash, question_hash
 from gitops_bot.core.ledger import GENESIS, seal
+from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Decision
-from gitops_bot.store import asks, due, ledger, turns, votes
+from gitops_bot.store import asks, due, ledger, signed_votes, turns, votes
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 
@@ -97,20 +99,19 @@ def _check_ask(tx: Tx, ask: Ask) -> list[Fault]:
     verdict = votes.verdict(tx, ask.id)
     if (verdict is not None) != (ask.state in VERDICT_STATES):
         found.append(f"it ended as {ask.state.value} and has {'a' if verdict else 'no'} verdict")
-    cast = votes.of_ask(tx, ask.id)
-    for vote in cast:
-        echoed = (vote.action_hash, vote.policy, vote.run_version)
-        if echoed != (ask.binding.action_hash, ask.binding.policy, ask.binding.run_version):
-            found.append(f"the vote of {vote.principal} binds something else")
-        if not _is_document(vote.evidence):
-            found.append(f"the evidence of {vote.principal} cannot be read")
+    if ask.kind is AskKind.GATED:
+        voters_for, strange = _signed_voters(tx, ask)
+        found += strange
+    else:
+        voters_for, strange = _voters(tx, ask)
+        found += strange
     if verdict is not None:
         wanted = {
             AskState.APPROVED: Decision.APPROVE,
             AskState.DENIED: Decision.DENY,
             AskState.ANSWERED: Decision.ANSWER,
         }[verdict.state]
-        voters = {vote.principal for vote in votes.standing(cast) if vote.decision is wanted}
+        voters = {name for name, decision in voters_for.items() if decision is wanted}
         if verdict.state is not ask.state or not verdict.by or not set(verdict.by) <= voters:
             found.append("its verdict names people whose votes are not there")
     kinds = {document["kind"] for document in ledger.of_ask(tx, ask.id)}
@@ -124,6 +125,31 @@ def _check_ask(tx: Tx, ask: Ask) -> list[Fault]:
     }:
         found.append("the ledger does not tell how it ended")
     return [Fault(what, ask=ask.id) for what in found]
+
+
+def _voters(tx: Tx, ask: Ask) -> tuple[dict[PrincipalName, Decision], list[str]]:
+    """Give who said what on an ordinary ask, and what is wrong with their votes."""
+    found: list[str] = []
+    cast = votes.of_ask(tx, ask.id)
+    for vote in cast:
+        echoed = (vote.action_hash, vote.policy, vote.run_version)
+        if echoed != (ask.binding.action_hash, ask.binding.policy, ask.binding.run_version):
+            found.append(f"the vote of {vote.principal} binds something else")
+        if not _is_document(vote.evidence):
+            found.append(f"the evidence of {vote.principal} cannot be read")
+    return {vote.principal: vote.decision for vote in votes.standing(cast)}, found
+
+
+def _signed_voters(tx: Tx, ask: Ask) -> tuple[dict[PrincipalName, Decision], list[str]]:
+    """Give who said what on a gated ask. Each stored commit must cover the stored file by its SHA-256; the signatures
+    themselves are verified by `signed.standing`, which needs the keys."""
+    found = [f"a vote of {vote.principal} came in through no signature" for vote in votes.of_ask(tx, ask.id)]
+    cast = signed_votes.of_ask(tx, ask.id)
+    for vote in cast:
+        named = f"Approval-SHA256: {hashlib.sha256(vote.raw_blob).hexdigest()}\n".encode("ascii")
+        if not vote.raw_commit.endswith(named):
+            found.append(f"the commit of {vote.principal} does not cover the stored file")
+    return dict(signed_votes.decisions(cast)), found
 
 
 def _is_document(evidence: bytes) -> bool:

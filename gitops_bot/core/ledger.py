@@ -65,6 +65,13 @@ class EventKind(StrEnum):
     CHANNEL_READABLE = "channel.readable"
     REQUESTS_FOREIGN = "requests.foreign"
     KEY_REVOKED = "key.revoked"
+    GRANT_MINTED = "grant.minted"
+    GRANT_SPENT = "grant.spent"
+    GRANT_REVOKED = "grant.revoked"
+    GRANT_LAPSED = "grant.lapsed"
+    GRANT_WAITS = "grant.waits"
+    POLICY_ADOPTED = "policy.adopted"
+    HOLD_PLACED = "hold.placed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,8 @@ class Channel:
     objects: Objects
     asks: Callable[[AskId], Known | None]
     counters: Callable[[str], int | None] = field(default=lambda _key: None)
+    after_verdict: bool = False
+    """At the spend: the ask ended by these votes, and its policy and run are held against the world elsewhere."""
 
     def examine(self, person: PrincipalName, oid: ObjectId, receipt: Receipt) -> Examined:
         """Take one commit of a person's branch through the steps.
@@ -262,7 +264,7 @@ class Channel:
     def _content(
         self, person: PrincipalName, commit: Commit, change: Change, blob: bytes, asked: Known
     ) -> Refused | str:
-        ended = too_late(self.policy, asked.ask, change.decision)
+        ended = None if self.after_verdict else too_late(self.policy, asked.ask, change.decision)
         if ended is not None:
             return ended
         file = render_file(asked.request, person, change.decision)

@@ -62,6 +62,12 @@ _END_IN_TIME: Final = (
     update(asks).where(_IS_OPEN, or_(asks.c.expires_at.is_(None), asks.c.expires_at > bindparam("at"))).values(_ENDING)
 )
 _END_EXPIRED: Final = update(asks).where(_IS_OPEN, asks.c.expires_at <= bindparam("at")).values(_ENDING)
+_UNDER_OTHER: Final = (
+    select(asks.c.id)
+    .where(_STATE_OPEN, asks.c.policy != bindparam("in_force"))
+    .order_by(asks.c.id)
+    .limit(bindparam("most"))
+)
 _PAGE: Final = select(asks).where(asks.c.id > bindparam("after")).order_by(asks.c.id).limit(bindparam("most"))
 _OPEN_PAGE: Final = _PAGE.where(_STATE_OPEN)
 _AGENT_PAGE: Final = _PAGE.where(asks.c.agent == bindparam("by"))
@@ -203,6 +209,11 @@ def end(
             statement = _END
     values = {"of": ask, "to": state.value, "at": tx.now, "by": by, "why_": reason, "successor": superseded_by}
     return tx.execute(statement, values).rowcount == 1
+
+
+def open_under_other(tx: Tx, policy: str, limit: int) -> list[AskId]:
+    """Name open asks that were asked under another policy than the one in force."""
+    return [AskId(one) for one in tx.execute(_UNDER_OTHER, {"in_force": policy, "most": limit}).scalars()]
 
 
 def page(tx: Tx, after: str, limit: int, *, only_open: bool = False, agent: str | None = None) -> Sequence[Ask]:

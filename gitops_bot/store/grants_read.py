@@ -11,6 +11,7 @@ from gitops_bot.store.states import GrantState
 
 _OF_ASK: Final = select(grants).where(grants.c.ask == bindparam("of"))
 _LOCK: Final = _OF_ASK.with_for_update()
+_GET: Final = select(grants).where(grants.c.id == bindparam("of"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Grant:
     nonce: str | None
 
 
-def grant_of(row: Any) -> Grant:
+def _grant(row: Any) -> Grant:
     """Read a row."""
     return Grant(
         row.id,
@@ -48,4 +49,10 @@ def grant_of(row: Any) -> Grant:
 def of_ask(tx: Tx, ask: str, *, lock: bool = False) -> Grant | None:
     """Read the grant of an ask; None when none was minted."""
     row = tx.execute(_LOCK if lock else _OF_ASK, {"of": ask}).one_or_none()
-    return None if row is None else grant_of(row)
+    return None if row is None else _grant(row)
+
+
+def get(tx: Tx, grant: str) -> Grant | None:
+    """Read a grant by its id."""
+    row = tx.execute(_GET, {"of": grant}).one_or_none()
+    return None if row is None else _grant(row)

@@ -21,6 +21,7 @@ _UNSEALED: Final = (
     .limit(bindparam("most"))
 )
 _HEAD: Final = select(ledger_seals.c.seq, ledger_seals.c.hash).order_by(ledger_seals.c.seq.desc()).limit(1)
+_SEAL_AT: Final = select(ledger_seals.c.hash).where(ledger_seals.c.seq == bindparam("at"))
 _LAST: Final = select(func.max(ledger.c.id))
 _SEAL: Final = insert(ledger_seals)
 _SEALED: Final = (
@@ -84,6 +85,12 @@ def head(tx: Tx) -> Head:
     """Give the newest seal."""
     row = tx.execute(_HEAD).one_or_none()
     return Head(0, GENESIS) if row is None else Head(row.seq, Digest(row.hash))
+
+
+def seal_at(tx: Tx, seq: int) -> Digest | None:
+    """Give the seal at a place; None where nothing is sealed there."""
+    found = tx.execute(_SEAL_AT, {"at": seq}).scalar_one_or_none()
+    return None if found is None else Digest(found)
 
 
 def seal_next(tx: Tx, limit: int, after: int = 0) -> tuple[int, int]:

@@ -137,8 +137,14 @@ def _broker() -> dict[str, Right]:
 
 
 def _host() -> dict[str, Right]:
-    """A person's shell on the broker's host: also thaws a branch, which only decides from where it is read on."""
-    return {**_answering(), "signed_branches": _right("signed_branches", update=_THAW)}
+    """A person's shell on the broker's host: also thaws a branch, which only decides from where it is read on, and
+    explains signatures under what is remembered of keys."""
+    return {
+        **_answering(),
+        "signed_branches": _right("signed_branches", update=_THAW),
+        "key_revocations": _right("key_revocations"),
+        "key_counters": _right("key_counters"),
+    }
 
 
 def _application() -> dict[str, Right]:

@@ -1,0 +1,256 @@
+"""After the spend: the marker is pushed, the attempt is committed, then the one call is made; each outcome is written.
+
+The order is what makes it once (step 10): the spend, the trust file, the marker on the requests branch, `attempting`,
+the trust file, the call. Whoever finds a marker that is not this row's own does not go on. A row is believed no more
+than a grant: the commits behind it are verified before anything leaves (I17).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from gitops_bot.authority.duties import FINISHED, Again, Outcome
+from gitops_bot.authority.rules import Rules, params_of
+from gitops_bot.core.asks import Ask, AskId
+from gitops_bot.core.canonical import Digest
+from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
+from gitops_bot.core.executions import (
+    Done,
+    ExecutionResult,
+    Failed,
+    Known,
+    Step,
+    Unknown,
+    execution_body,
+    execution_key,
+    given_up,
+    known_of,
+    next_step,
+)
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.policy.lookup import lookup
+from gitops_bot.policy.model import AdoptExecutor, VerbRule
+from gitops_bot.ports import Executor
+from gitops_bot.signed.publication import spent_file, spent_path
+from gitops_bot.signed.publishing import Publisher
+from gitops_bot.signed.spend import Barrier, Evidence
+from gitops_bot.store import asks, due, executions, grants_read, ledger, waiters
+from gitops_bot.store.due import Claimed
+from gitops_bot.store.engine import Database, Tx
+from gitops_bot.store.executions import Execution
+from gitops_bot.store.grants_read import Grant
+from gitops_bot.store.states import EffectState, GrantState
+
+MOST_ATTEMPTS: Final = 12
+_EVENTS: Final = {
+    EffectState.DONE: EventKind.EFFECT_DONE,
+    EffectState.FAILED: EventKind.EFFECT_FAILED,
+    EffectState.UNKNOWN: EventKind.EFFECT_UNKNOWN,
+}
+_ENDS: Final = {Step.DONE: EffectState.DONE, Step.FAILED: EffectState.FAILED, Step.UNKNOWN: EffectState.UNKNOWN}
+
+Adopt = Callable[[Tx, Ask, Grant], Refused | None]
+"""The built-in executor of `policy.adopt`: moves the pointer in the given transaction, or says why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was read of one execution."""
+
+    execution: Execution
+    grant: Grant
+    ask: Ask
+    rule: VerbRule
+
+
+class Executing:
+    """Carries out what was spent; `one` is the handler of the duty `signed.execute`."""
+
+    def __init__(
+        self,
+        database: Database,
+        rules: Rules,
+        publisher: Publisher,
+        executor_of: Callable[[VerbRule], Executor],
+        adopt: Adopt,
+        verify: Callable[[Ask, Grant, int], Evidence | Barrier],
+        *,
+        sound: Callable[[Tx], None],
+        noted: Callable[[], None],
+        adopted: Callable[[], None],
+    ) -> None:
+        """Take what acts. `verify` asks the commits again as of a time; `noted` rewrites the trust file; `adopted` is
+        called after the policy changed."""
+        self._database = database
+        self._rules = rules
+        self._publisher = publisher
+        self._executor_of = executor_of
+        self._adopt = adopt
+        self._verify = verify
+        self._sound = sound
+        self._noted = noted
+        self._adopted = adopted
+
+    def one(self, claimed: Claimed) -> Outcome:
+        """Go on with one execution.
+
+        Raises:
+            Unavailable: the branch, an engine or the receiver is not there; nothing was decided.
+        """
+        with self._database.read() as tx:
+            self._sound(tx)
+            work = self._read(tx, claimed.key)
+        if work is None:
+            return FINISHED
+        if isinstance(work, Refused):
+            self._finish(claimed.key, EffectState.FAILED, {"why": work.sentence}, work.reason)
+            return FINISHED
+        refused = self._warranted(work)
+        if refused is None and work.execution.state is EffectState.PENDING:
+            refused = self._mark(work)
+        if refused is not None:
+            self._finish(claimed.key, EffectState.FAILED, {"why": refused.sentence}, refused.reason)
+            return FINISHED
+        if isinstance(work.rule.executor, AdoptExecutor):
+            return self._adopt_now(work)
+        return self._attempt(work)
+
+    def _read(self, tx: Tx, key: str) -> Work | Refused | None:
+        execution = executions.get(tx, key)
+        if execution is None or execution.state not in (EffectState.PENDING, EffectState.ATTEMPTING):
+            return None
+        grant = None if execution.grant is None else grants_read.get(tx, execution.grant)
+        ask = asks.get(tx, AskId(execution.ask))
+        if grant is None or ask is None or ask.verb is None or ask.action is None:
+            return refuse(Reason.BAD_SIGNATURE, "No grant stands behind it.")
+        if grant.state is not GrantState.SPENT or grant.nonce is None or grant.ask != ask.id:
+            return refuse(Reason.BAD_SIGNATURE, "Its grant was not spent on it.")
+        if execution.action_hash != grant.action_hash:
+            return refuse(Reason.BYTES_DIFFER, "It is another action than the grant's.")
+        rule = lookup(self._rules.policy, ask.verb, params_of(ask.action))
+        if isinstance(rule, Refused) or rule.executor is None:
+            return refuse(Reason.STALE_POLICY, "The policy in force has no executor for it.")
+        return Work(execution, grant, ask, rule)
+
+    def _warranted(self, work: Work) -> Refused | None:
+        """Verify the commits behind the grant, each key as of the spend; a row alone is no warrant."""
+        at = work.grant.ended_at
+        assert at is not None
+        evidence = self._verify(work.ask, work.grant, at)
+        return None if isinstance(evidence, Evidence) else evidence.refused
+
+    def _mark(self, work: Work) -> Refused | None:
+        """Push the marker that this ask's grant is spent, under this row's nonce; another's marker refuses."""
+        ask, grant = work.ask, work.grant
+        assert grant.nonce is not None and grant.ended_at is not None
+        wanted = spent_file(ask.id, Digest(grant.action_hash), grant.nonce, grant.ended_at)
+        ours = wanted[spent_path(ask.id)]
+        self._publisher.look()
+        there = self._publisher.spent_marker(ask.id)
+        if there is None:
+            self._publisher.publish(wanted, grant.ended_at)
+            there = self._publisher.spent_marker(ask.id)
+        if there == ours:
+            return None
+        return refuse(Reason.SPENT, "The requests branch says that this was spent before.", ask=ask.id)
+
+    def _adopt_now(self, work: Work) -> Outcome:
+        with self._database.write() as tx:
+            self._sound(tx)
+            locked = executions.get(tx, work.execution.id, lock=True)
+            if locked is None or locked.state is not EffectState.PENDING:
+                return FINISHED
+            refused = self._adopt(tx, work.ask, work.grant)
+            state = EffectState.DONE if refused is None else EffectState.FAILED
+            told = {"text": "adopted"} if refused is None else {"why": refused.sentence}
+            self._write_end(tx, work.execution.id, state, told, None if refused is None else refused.reason)
+        if refused is None:
+            self._noted()
+            self._adopted()
+        return FINISHED
+
+    def _attempt(self, work: Work) -> Outcome:
+        executor = self._executor_of(work.rule)
+        told = dict(work.execution.told)
+        if work.execution.state is EffectState.ATTEMPTING and not told.get("settled", False):
+            # The process ended during the attempt: what came of it is not known.
+            step = next_step(Known.UNCLEAR, idempotent=executor.idempotent, unclear_before=bool(told.get("unclear")))
+            if step is not Step.AGAIN:
+                why = "the process ended during the call"
+                self._finish(work.execution.id, _ENDS[step], {**told, "why": why}, None)
+                return FINISHED
+            told["unclear"] = True
+        told = {**told, "attempts": int(told.get("attempts", 0)) + 1, "settled": False}
+        body = execution_body(work.ask.action or b"", Digest(work.grant.action_hash), execution_key(work.grant.id))
+        if isinstance(body, Refused):
+            self._finish(work.execution.id, EffectState.FAILED, {"why": body.sentence}, body.reason)
+            return FINISHED
+        with self._database.write() as tx:
+            self._sound(tx)
+            if not executions.attempt(tx, work.execution.id, told):
+                return FINISHED
+        self._noted()
+        came: ExecutionResult | Unavailable
+        try:
+            came = executor.execute(execution_key(work.grant.id), body)
+        except Unavailable as error:
+            came = error
+        return self._came(work, executor, told, came)
+
+    def _came(
+        self, work: Work, executor: Executor, told: dict[str, Any], came: ExecutionResult | Unavailable
+    ) -> Outcome:
+        """Write down what came of an attempt, and what follows from it."""
+        unclear = bool(told.get("unclear"))
+        step = next_step(known_of(came), idempotent=executor.idempotent, unclear_before=unclear)
+        said, code = _said(came)
+        told = {**told, **said, "unclear": unclear or known_of(came) is Known.UNCLEAR, "settled": True}
+        if step is Step.AGAIN and told["attempts"] >= MOST_ATTEMPTS:
+            step = given_up(unclear=bool(told["unclear"]))
+        if step is Step.AGAIN:
+            with self._database.write() as tx:
+                executions.attempt(tx, work.execution.id, told)
+            return Again(due.back_off(told["attempts"], first_ms=1_000, most_ms=300_000), firm=True)
+        self._finish(work.execution.id, _ENDS[step], told, code)
+        return FINISHED
+
+    def _finish(self, execution: str, state: EffectState, told: dict[str, Any], reason: Reason | None) -> None:
+        with self._database.write() as tx:
+            self._write_end(tx, execution, state, told, reason)
+
+    def _write_end(
+        self, tx: Tx, execution: str, state: EffectState, told: dict[str, Any], reason: Reason | None
+    ) -> None:
+        if not executions.end(tx, execution, state, told):
+            return
+        done = executions.get(tx, execution)
+        ask = None if done is None else asks.get(tx, AskId(done.ask))
+        facts: dict[str, Fact] = {"execution": execution, "grant": None if done is None else done.grant}
+        facts |= {name: str(told[name])[:500] for name in ("text", "why", "dup") if name in told}
+        entry = Entry(
+            _EVENTS[state],
+            tx.now,
+            ask=None if ask is None else ask.id,
+            run=None if ask is None else ask.run,
+            agent=None if ask is None else ask.agent,
+            channel="signed",
+            reason=reason,
+            facts=facts,
+        )
+        ledger.append(tx, entry)
+        if ask is not None:
+            waiters.wake(tx, ask.id, f"EFFECT_{state.value.upper()}")
+
+
+def _said(came: ExecutionResult | Unavailable) -> tuple[dict[str, Any], Reason | None]:
+    match came:
+        case Done(text, dup):
+            return {"text": text, "dup": dup}, None
+        case Failed(reason, code):
+            return {"why": reason}, code
+        case Unknown(reason):
+            return {"why": reason}, None
+        case Unavailable():
+            return {"why": str(came)}, None
+        case _:
+            assert_never(came)

@@ -1,0 +1,278 @@
+"""Step 10: a grant is spent once, on evidence that is verified again, under the policy that the trust file pins.
+
+What keeps a grant from being spent *now* (a hold, a freeze, an old fetch, the delay) leaves it minted and is looked at
+again; what ends it (a vote withdrawn, too late, votes that no longer stand) ends it with a reason in the ledger. The
+spend writes what is to be executed in the same transaction; nothing has left when it commits.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gitops_bot.authority.duties import FINISHED, Again, Outcome
+from gitops_bot.authority.rules import Rules, params_of
+from gitops_bot.core.asks import Ask, AskId
+from gitops_bot.core.canonical import action_hash
+from gitops_bot.core.errors import Fact, Reason, Refused, refuse
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.core.principals import PrincipalName
+from gitops_bot.core.verdicts import Decision
+from gitops_bot.policy.limits import Spent, check_limits, longest
+from gitops_bot.policy.lookup import lookup
+from gitops_bot.policy.model import VerbRule
+from gitops_bot.policy.rules import QuorumState, tally, voters_of
+from gitops_bot.signed.channel import Channel, Place
+from gitops_bot.signed.looking import DUTY as LOOK
+from gitops_bot.signed.looking import LOOKED_AT
+from gitops_bot.signed.standing import KeyNow, Standing, standing
+from gitops_bot.store import (
+    asks,
+    branches,
+    due,
+    executions,
+    grants,
+    grants_read,
+    holds,
+    ledger,
+    settings,
+    signed_votes,
+    turns,
+    votes,
+)
+from gitops_bot.store.due import Claimed
+from gitops_bot.store.engine import Database, Tx
+from gitops_bot.store.grants_read import Grant
+from gitops_bot.store.ids import new_id
+from gitops_bot.store.signed_votes import SignedVote
+from gitops_bot.store.states import BranchState, GrantState
+
+EXECUTE: Final = "signed.execute"
+LOOK_AGAIN_MS: Final = 1_000
+HELD_AGAIN_MS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was read in one look at the rows of a grant, and the votes that stand by it."""
+
+    ask: Ask
+    grant: Grant
+    rule: VerbRule
+    cast: tuple[SignedVote, ...]
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The grant stays minted; it is looked at again after so many ms. `refused` says why."""
+
+    refused: Refused
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The grant ends unspent, with its reason; `lapsed` where only time did it."""
+
+    refused: Refused
+    lapsed: bool = False
+
+
+Barrier = Wait | Over
+
+
+class Spender:
+    """Spends grants; `one` is the handler of the duty `signed.spend`, whose keys are grants."""
+
+    def __init__(
+        self,
+        database: Database,
+        rules: Rules,
+        place: Place,
+        channel: Callable[[], Channel],
+        key_now: KeyNow,
+        *,
+        max_fetch_age: int,
+        sound: Callable[[Tx], None],
+        spent: Callable[[], None],
+    ) -> None:
+        """Take what decides. `sound` raises `Unavailable` while the database is not to be trusted; `spent` is called
+        after each commit of a spend, to rewrite the trust file."""
+        self._database = database
+        self._rules = rules
+        self._place = place
+        self._channel = channel
+        self._key_now = key_now
+        self._max_fetch_age = max_fetch_age
+        self._sound = sound
+        self._spent = spent
+
+    def one(self, claimed: Claimed) -> Outcome:
+        """Spend one grant if it may be spent now.
+
+        Raises:
+            Unavailable: an engine, git or the database is not there; the grant stays as it is.
+        """
+        with self._database.read() as tx:
+            self._sound(tx)
+            found = self._read(tx, claimed.key)
+        if found is None:
+            return FINISHED
+        evidence = self._verified(*found)
+        barrier = evidence if isinstance(evidence, Wait | Over) else self._spend(evidence)
+        match barrier:
+            case None:
+                self._spent()
+                return FINISHED
+            case Wait(refused, after_ms):
+                self._note(found[1], refused)
+                return Again(after_ms)
+            case Over():
+                self._end(found[1], barrier)
+                return FINISHED
+
+    def _read(self, tx: Tx, key: str) -> tuple[Ask, Grant, tuple[SignedVote, ...], int] | None:
+        grant = grants_read.get(tx, key)
+        if grant is None or grant.state is not GrantState.MINTED:
+            return None
+        ask = asks.get(tx, AskId(grant.ask))
+        assert ask is not None
+        return ask, grant, tuple(signed_votes.of_ask(tx, ask.id)), tx.now
+
+    def verify(self, ask: Ask, grant: Grant, at: int) -> Evidence | Barrier:
+        """Judge a grant by its commits, with every key asked for its state at a time; for whoever acts on it.
+
+        Raises:
+            Unavailable: an engine or git failed; nothing is known.
+        """
+        with self._database.read() as tx:
+            cast = tuple(signed_votes.of_ask(tx, ask.id))
+        return self._verified(ask, grant, cast, at)
+
+    def _verified(self, ask: Ask, grant: Grant, cast: tuple[SignedVote, ...], now: int) -> Evidence | Barrier:
+        """Judge the grant by what its commits say now, under the policy in force; the world around it comes later."""
+        if grant.epoch != self._place.epoch:
+            return Over(refuse(Reason.EPOCH, granted=grant.epoch, now=self._place.epoch), lapsed=True)
+        if ask.action is None or ask.verb is None or action_hash(ask.action) != grant.action_hash:
+            return Over(refuse(Reason.BYTES_DIFFER, "The stored action is not the one that was approved."))
+        rule = lookup(self._rules.policy, ask.verb, params_of(ask.action))
+        if isinstance(rule, Refused) or not rule.gated or rule.executor is None:
+            detail = "The policy in force does not know this gated action any more."
+            return Over(refuse(Reason.STALE_POLICY, detail, verb=ask.verb))
+        stand = standing(self._channel(), cast, self._key_now, now)
+        refused = self._quorum(ask, rule, cast, stand)
+        return Over(refused) if refused is not None else Evidence(ask, grant, rule, cast, stand)
+
+    def _quorum(self, ask: Ask, rule: VerbRule, cast: tuple[SignedVote, ...], stand: Standing) -> Refused | None:
+        """Step 9 over the votes that stand: say why they are no quorum now, or None."""
+        quorum = tally(self._rules.policy, rule, stand.votes, requester=ask.requester, agent_owner=ask.owner)
+        if quorum.state is QuorumState.APPROVED:
+            return None
+        if quorum.state is QuorumState.DENIED or any(vote.decision is not Decision.APPROVE for vote in cast):
+            return refuse(Reason.WITHDRAWN_VOTE, denied_by=quorum.denied_by)
+        if stand.fallen:
+            who, why = next(iter(stand.fallen.items()))
+            return refuse(why.reason, f"The vote of {who} fell. {why.detail}".strip(), person=who)
+        if cast and rule.approve > len(cast):
+            return refuse(Reason.STALE_POLICY, f"The policy in force demands {rule.approve}.", needed=rule.approve)
+        return refuse(Reason.BAD_SIGNATURE, "The grant has no votes that make a quorum.")
+
+    def _spend(self, evidence: Evidence) -> Barrier | None:
+        """Spend in one transaction, if nothing stands against it there; None when it is spent."""
+        ask, grant = evidence.ask, evidence.grant
+        assert ask.verb is not None
+        with self._database.write() as tx:
+            self._sound(tx)
+            # One spend of a verb at a time: its limits are sums over all of them.
+            turns.take(tx, f"spend:{ask.verb}")
+            locked = asks.get(tx, ask.id, lock=True)
+            now = grants_read.of_ask(tx, ask.id, lock=True)
+            if locked is None or now != grant or locked.action != ask.action:
+                return Wait(refuse(Reason.HELD, "It changed while it was looked at."), LOOK_AGAIN_MS)
+            if tuple(signed_votes.of_ask(tx, ask.id)) != evidence.cast:
+                return Wait(refuse(Reason.HELD, "Another vote came in."), 0)
+            barrier = self._barrier(tx, evidence)
+            if barrier is not None:
+                return barrier
+            nonce = secrets.token_hex(16)
+            if not grants.spend(tx, grant.id, nonce):
+                return Over(refuse(Reason.SPENT, grant=grant.id))
+            execution = new_id(tx.now)
+            executions.add(tx, execution, grant.id, ask.id, grant.action_hash)
+            due.set_due(tx, EXECUTE, execution, tx.now)
+            by = tuple(sorted({name for name, said in evidence.standing.votes if said is Decision.APPROVE}))
+            facts: dict[str, Fact] = {"grant": grant.id, "execution": execution, "nonce": nonce, "by": by}
+            facts |= {"action_hash": grant.action_hash, "policy": self._rules.policy.digest}
+            ledger.append(tx, _entry(EventKind.GRANT_SPENT, tx, ask, None, facts))
+        return None
+
+    def _barrier(self, tx: Tx, evidence: Evidence) -> Barrier | None:
+        """Ask everything that may stand against a spend at this moment, what ends the grant first."""
+        ask, grant, rule = evidence.ask, evidence.grant, evidence.rule
+        if votes.revocations_of(tx, ask.id):
+            return Over(refuse(Reason.WITHDRAWN_VOTE, "Somebody took it back after the verdict."))
+        after = grant.minted_at + rule.delay
+        if tx.now > grant.minted_at + rule.spend_within:
+            return Over(refuse(Reason.LAPSED, minted_at=grant.minted_at), lapsed=True)
+        looked = int(settings.cursor(tx, LOOKED_AT) or 0)
+        if looked < tx.now - self._max_fetch_age:
+            due.set_due(tx, LOOK, self._place.environment, tx.now)
+            return Wait(refuse(Reason.STALE_FETCH, looked_at=looked), LOOK_AGAIN_MS)
+        until = holds.held_until(tx, ask.id)
+        if until is not None:
+            return Wait(refuse(Reason.HELD, "Somebody holds it.", until=until), min(until - tx.now, HELD_AGAIN_MS))
+        unread = self._unread(tx, evidence)
+        if unread is not None:
+            return Wait(unread, HELD_AGAIN_MS)
+        if tx.now < after:
+            return Wait(refuse(Reason.DELAYED, until=after), after - tx.now)
+        return self._limits(tx, evidence)
+
+    def _limits(self, tx: Tx, evidence: Evidence) -> Barrier | None:
+        ask, rule = evidence.ask, evidence.rule
+        if not rule.limits:
+            return None
+        assert ask.verb is not None and ask.action is not None
+        since = tx.now - longest(rule)
+        spent = [Spent(params_of(action), at) for action, at in executions.spent_actions(tx, ask.verb, since)]
+        refused = check_limits(rule, params_of(ask.action), spent, tx.now)
+        # The window moves on: what does not fit now may fit before the grant lapses.
+        return None if refused is None else Wait(refused, HELD_AGAIN_MS)
+
+    def _unread(self, tx: Tx, evidence: Evidence) -> Refused | None:
+        """Hold a grant while the branch of somebody whom it counts, or who may deny, is frozen or cannot be read."""
+        ask = evidence.ask
+        people = set(voters_of(self._rules.policy, evidence.rule, ask.owner))
+        people |= {vote.principal for vote in evidence.cast}
+        stuck = [one for one in branches.every(tx) if one.person in people and one.state is not BranchState.READ]
+        if not stuck:
+            return None
+        who: PrincipalName = stuck[0].person
+        return refuse(Reason.HELD, f"The branch of {who} is {stuck[0].state.value}.", person=who)
+
+    def _note(self, grant: Grant, refused: Refused) -> None:
+        """Say once for each reason why a grant waits."""
+        key = f"signed.waits:{grant.id}"
+        with self._database.write() as tx:
+            if settings.cursor(tx, key) == refused.reason.value:
+                return
+            settings.set_cursor(tx, key, refused.reason.value)
+            ask = asks.get(tx, AskId(grant.ask))
+            assert ask is not None
+            facts: dict[str, Fact] = {"grant": grant.id, "detail": refused.detail[:500], **refused.facts}
+            ledger.append(tx, _entry(EventKind.GRANT_WAITS, tx, ask, refused.reason, facts))
+
+    def _end(self, grant: Grant, over: Over) -> None:
+        with self._database.write() as tx:
+            ended = grants.lapse(tx, grant.id) if over.lapsed else grants.revoke(tx, grant.id)
+            ask = asks.get(tx, AskId(grant.ask))
+            if not ended or ask is None:
+                return
+            kind = EventKind.GRANT_LAPSED if over.lapsed else EventKind.GRANT_REVOKED
+            facts: dict[str, Fact] = {"grant": grant.id, "detail": over.refused.detail[:500], **over.refused.facts}
+            ledger.append(tx, _entry(kind, tx, ask, over.refused.reason, facts))
+
+
+def _entry(kind: EventKind, tx: Tx, ask: Ask, reason: Reason | None, facts: dict[str, Fact]) -> Entry:
+    return Entry(kind, tx.now, ask=ask.id, run=ask.run, agent=ask.agent, channel="signed", reason=reason, facts=facts)
