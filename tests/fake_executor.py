@@ -1,4 +1,4 @@
-"""An executor in memory that dedupes or does not, and can lose its answer; `tests/contract` compares it to real ones."""
+"""An executor in memory that dedupes or does not, and can lose its answer; the suite in `tests/contract` holds for it."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto

@@ -38,14 +38,18 @@ class AddressExecutor:
         trusted besides the system's.
 
         Raises:
-            ConfigError: the certificates cannot be read.
+            ConfigError: the certificates cannot be read, or the address has a port that is none.
         """
         parts = urlsplit(executor.url)
         assert parts.hostname is not None
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ConfigError(f"{executor.url} has no port", fix="name a port up to 65535 in the bundle") from error
         self._executor = executor
         self._host, self._path = parts.hostname, parts.path
         self._tls = _context(authorities) if parts.scheme == "https" else None
-        self._port = parts.port or (443 if self._tls else 80)
+        self._port = port or (443 if self._tls else 80)
         self._name = parts.netloc
         self._keys = keys
         self._timeout = timeout

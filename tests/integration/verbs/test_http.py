@@ -570,6 +570,12 @@ def test_authorities_that_cannot_be_read_stop_the_start(keys: Path, tmp_path: Pa
             AddressExecutor(HttpExecutor("https://bank.invalid/t", False, None), keys, authorities=file)
 
 
+def test_a_port_that_is_none_stops_the_start(keys: Path) -> None:
+    AddressExecutor(HttpExecutor("https://bank.invalid:65535/t", False, None), keys)
+    with pytest.raises(ConfigError):
+        AddressExecutor(HttpExecutor("https://bank.invalid:65536/t", False, None), keys)
+
+
 # The check that an executor declared idempotent dedupes.
 
 
