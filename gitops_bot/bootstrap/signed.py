@@ -16,10 +16,12 @@ from gitops_bot.core.errors import ConfigError, Fact
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.policy.bundles import pack
 from gitops_bot.policy.model import Policy
+from gitops_bot.policy.people import REQUESTS_ROLE
 from gitops_bot.ports import Duty, Forge
 from gitops_bot.store import bundles, ledger, signatures
 from gitops_bot.store import settings as stored
 from gitops_bot.store.engine import Database, Tx
+from gitops_bot.store.signatures import KeyRevocation
 
 if TYPE_CHECKING:
     from gitops_bot.signed.announcing import Announcer
@@ -73,11 +75,10 @@ def place_of(settings: Settings, repository_id: int) -> "Place":
 
 
 def repository_of(settings: Settings) -> "Repository":
-    """Give the bot's own repository of approvals; it is made where there is none.
+    """Name the bot's own repository of approvals; nothing is made or asked.
 
     Raises:
         ConfigError: no address, a wrong one, or a secret that others may read.
-        Unavailable: it cannot be written.
     """
     from gitops_bot.signed.repository import Remote, Repository
 
@@ -95,15 +96,18 @@ def repository_of(settings: Settings) -> "Repository":
         ssh_key=present("approvals-ssh"),
         known_hosts=present("known_hosts"),
     )
-    made = Repository(settings.state / FOLDER / "approvals.git", remote)
-    made.create()
-    return made
+    return Repository(settings.state / FOLDER / "approvals.git", remote)
 
 
 def keys_of(
-    policy: Policy, certificates: "Mapping[str, CertificateFacts]", tx: Tx, homes: Path, *, gpg: str = "gpg"
+    policy: Policy,
+    certificates: "Mapping[str, CertificateFacts]",
+    remembered: tuple[KeyRevocation, ...],
+    homes: Path,
+    *,
+    gpg: str = "gpg",
 ) -> "Keys":
-    """Make the engines over the keys of a policy and the remembered revocations."""
+    """Make the engines over the keys of a policy and the remembered revocations; `homes` is gpg's, ours alone."""
     from gitops_bot.signed.evidence import SignatureKind
     from gitops_bot.signed.keys import Keys, Pair, key_set_hash
     from gitops_bot.signed.openpgp import engine, keyring
@@ -111,7 +115,6 @@ def keys_of(
     from gitops_bot.signed.openpgp.gpg import Gpg
     from gitops_bot.signed.sshsig import keygen, verifier
 
-    remembered = signatures.revocations(tx)
     facts = tuple(certificates.values())
     components = {key.fingerprint for found in facts for key in found.keys}
     revoked = [Revocation(one.key, one.hard, one.at or 0, None) for one in remembered if one.key in components]
@@ -177,10 +180,13 @@ def build(settings: Settings, database: Database, rules: Rules, forge: Forge | N
     files = read_bundle(settings.policies)
     place = place_of(settings, repository_id_of(settings, database, forge))
     repository = repository_of(settings)
+    repository.create()
     with database.write() as tx:
         certificates = remember(tx, rules.policy, files)
-        # One set of engines a thread: the duties run in two.
-        keys, own = (keys_of(rules.policy, certificates, tx, settings.state / FOLDER / "gpg") for _ in range(2))
+        remembered = signatures.revocations(tx)
+    # One set of engines a thread: the duties run in two.
+    homes = settings.state / FOLDER / "gpg"
+    keys, own = (keys_of(rules.policy, certificates, remembered, homes) for _ in range(2))
     looker = Looker(
         database,
         rules.policy,
@@ -205,16 +211,20 @@ def _bot(settings: Settings, policy: Policy) -> "BotKey | None":
     if file is None:
         return None
     bot = open_key(file, settings.state / FOLDER / "bot")
-    held = {
-        identity.value
-        for one in policy.people.values()
-        if one.principal.role == "requests"
-        for identity in one.principal.identities
-    }
-    if bot.identity in held:
+    if bot.identity in requests_identities(policy):
         return bot
     bot.close()
     raise ConfigError(
         "the bot's key is none of the policy's service for requests",
         fix='name it in the bundle: [people.bot] kind = "service", role = "requests", openpgp or ssh',
+    )
+
+
+def requests_identities(policy: Policy) -> frozenset[str]:
+    """Give the identities of the service that signs the requests branch."""
+    return frozenset(
+        identity.value
+        for one in policy.people.values()
+        if one.principal.role == REQUESTS_ROLE
+        for identity in one.principal.identities
     )

@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "loop": "Let an agent improve something, measured by a judge it cannot touch.",
     "capture": "Request, list, show and cancel captures.",
     "ask": "Open, list, show and cancel asks.",
+    "approval": "Follow gated asks, explain signed commits, thaw a branch.",
     "agent": "Add and manage agents and their tokens.",
     "comment": "Tell what a pull-request comment would do, without doing it.",
     "verb": "Work with the verbs that the policy knows.",
