@@ -4,7 +4,6 @@ Each piece is a due row that names it; its bytes are rendered from the database 
 written twice, or published and not finished, changes nothing. What others did to the branch is told once.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
@@ -66,18 +65,13 @@ class Announcer:
         place: Place,
         repository: Repository,
         bot: BotKey,
-        recognise: Callable[[bytes], bool],
+        recognise: Callable[[ObjectId, bytes], bool],
     ) -> None:
         """Take what is published and by which key; `recognise` as `Publisher` has it."""
         self._database = database
         self._rules = rules
         self._place = place
         self._publisher = Publisher(repository, bot, place.environment, recognise=recognise)
-
-    @property
-    def publisher(self) -> Publisher:
-        """Who writes the branch; the spend asks it for markers."""
-        return self._publisher
 
     def arm(self) -> None:
         """Make what every environment publishes due: its bundle, its requests, the ledger's head."""
@@ -167,14 +161,13 @@ class Announcer:
         return request_files(self._rules, found.ask, found.request)
 
 
-def recogniser(policy: Policy, keys: Keys, place: Place) -> Callable[[bytes], bool]:
+def recogniser(policy: Policy, keys: Keys, place: Place) -> Callable[[ObjectId, bytes], bool]:
     """Make what tells whether a raw commit is signed by the policy's service for requests.
 
     A key that has ended since is not recognised: what it signed is then built upon as anybody's.
     """
 
-    def recognise(raw: bytes) -> bool:
-        oid = ObjectId(hashlib.sha1(b"commit %d\x00" % len(raw) + raw, usedforsecurity=False).hexdigest())
+    def recognise(oid: ObjectId, raw: bytes) -> bool:
         commit = read_commit(oid, raw)
         if isinstance(commit, Refused):
             return False

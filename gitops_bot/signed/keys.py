@@ -29,6 +29,13 @@ class Engine(Protocol):
         """Verify a commit's one signature in its window."""
 
 
+class FirstEngine(Engine, Protocol):
+    """The engine in process, which also knows when its keys count."""
+
+    def standing(self, component: str, at: int) -> Refused | None:
+        """Tell why a key, named as in `Signed.component`, does not count at a time (ms), or None."""
+
+
 Agree = Callable[[Signed, Signed | Refused], Signed | Refused]
 """Compares what the two engines said; `engines_disagree` unless it is the same."""
 
@@ -37,7 +44,7 @@ Agree = Callable[[Signed, Signed | Refused], Signed | Refused]
 class Pair:
     """The two independent engines for one kind of signature."""
 
-    first: Engine
+    first: FirstEngine
     second: Engine
     agree: Agree
 
@@ -52,6 +59,10 @@ class Keys:
     def verify(self, commit: Commit, window: Window) -> Signed | Refused:
         """Have the engine in process verify a commit."""
         return self.pairs[commit.kind].first.verify(commit, window)
+
+    def standing(self, signed: Signed, at: int) -> Refused | None:
+        """Tell why the key that made a signature does not count at another time (ms), or None."""
+        return self.pairs[signed.kind].first.standing(signed.component, at)
 
     def confirm(self, commit: Commit, window: Window, found: Signed) -> Signed | Refused:
         """Have the second engine verify a commit that the first accepted; both must say the same.

@@ -6,6 +6,7 @@ verdict takes the grant away while it is not spent.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from gitops_bot.authority.ending import End, end
 from gitops_bot.authority.rules import Rules, rule_of
@@ -20,7 +21,7 @@ from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
 from gitops_bot.store.states import GrantState
 
-SPEND = "signed.spend"
+SPEND: Final = "signed.spend"
 """The duty that spends: due when the delay is over."""
 
 

@@ -1,0 +1,148 @@
+"""The second half of the signed channel, put together: the mint, the spend, what carries out, and the adopted policy.
+
+What acts on a grant verifies its commits again with engines of its own thread; nothing here is shared with a surface.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, assert_never
+
+from gitops_bot.authority.duties import Outcome, Pace, RowDuty
+from gitops_bot.authority.rules import Rules
+from gitops_bot.bootstrap.bundle import load_files
+from gitops_bot.bootstrap.gate import Gate
+from gitops_bot.config import Settings
+from gitops_bot.core.asks import AskId
+from gitops_bot.core.errors import Reason, Refused, refuse
+from gitops_bot.policy.model import AdoptExecutor, HttpExecutor, ProcessExecutor, VerbRule
+from gitops_bot.ports import Duty, Executor
+from gitops_bot.store import signatures
+from gitops_bot.store.due import Claimed
+from gitops_bot.store.engine import Database
+
+if TYPE_CHECKING:
+    from gitops_bot.signed.channel import Channel, Known, Place
+    from gitops_bot.signed.evidence import Signed
+    from gitops_bot.signed.keys import Keys
+    from gitops_bot.signed.objects import Objects
+    from gitops_bot.signed.publishing import Publisher
+    from gitops_bot.signed.repository import Repository
+    from gitops_bot.signed.spend import Spender
+
+LEASE_MS: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Granting:
+    """What spends and carries out in one broker."""
+
+    database: Database
+    settings: Settings
+    rules: Rules
+    place: "Place"
+    repository: "Repository"
+    publisher: "Publisher"
+    gate: Gate
+    adopted: Callable[[], None]
+
+    def duties(self, engines: Callable[[], "Keys"]) -> list[Duty]:
+        """Give the duties; `engines` makes a set for each of the two threads."""
+        from gitops_bot.signed import adopting, executing, mint, spend
+        from gitops_bot.signed.objects import Objects
+
+        reading, rereading = Objects(self.repository), Objects(self.repository)
+        spender = self._spender(engines(), reading)
+        verifier = self._spender(engines(), rereading)
+        executors = Executors(self.settings.signed.keys_dir, self.settings.state / "executions")
+        carrying = executing.Executing(
+            self.database,
+            self.rules,
+            self.publisher,
+            executors.of,
+            adopting.adopter(load_files),
+            verifier.verify,
+            sound=self.gate.sound,
+            noted=self.gate.note,
+            adopted=self.adopted,
+        )
+        superseding = adopting.Superseding(self.database, self.rules)
+        pace = Pace(batch=4, lease_ms=LEASE_MS, first_ms=500, most_ms=60_000)
+        return [
+            RowDuty(mint.SPEND, self.database, _closing(reading, spender.one), pace),
+            RowDuty(spend.EXECUTE, self.database, _closing(rereading, carrying.one), pace),
+            RowDuty(adopting.SUPERSEDE, self.database, superseding.one, pace),
+        ]
+
+    def _spender(self, keys: "Keys", objects: "Objects") -> "Spender":
+        from gitops_bot.signed.channel import Channel
+        from gitops_bot.signed.spend import Spender
+
+        def known(ask: AskId) -> "Known | None":
+            from gitops_bot.signed import requesting
+
+            with self.database.read() as tx:
+                return requesting.known(tx, ask)
+
+        def channel() -> "Channel":
+            return Channel(self.place, self.rules.policy, keys, objects, known)
+
+        return Spender(
+            self.database,
+            self.rules,
+            self.place,
+            channel,
+            key_now(keys, self.database),
+            max_fetch_age=self.settings.signed.max_fetch_age,
+            sound=self.gate.sound,
+            spent=self.gate.note,
+        )
+
+
+def _closing(objects: "Objects", handle: Callable[[Claimed], Outcome]) -> Callable[[Claimed], Outcome]:
+    """End git's processes after each piece of work."""
+
+    def one(claimed: Claimed) -> Outcome:
+        try:
+            return handle(claimed)
+        finally:
+            objects.close()
+
+    return one
+
+
+def key_now(keys: "Keys", database: Database) -> "Callable[[Signed, int], Refused | None]":
+    """Make what tells whether a key that signed counts at another time: not ended, and never revoked since."""
+
+    def ask(signed: "Signed", at: int) -> Refused | None:
+        with database.read() as tx:
+            revoked = {one.key for one in signatures.revocations(tx) if one.hard or one.at is None or one.at <= at}
+        if signed.key in revoked or signed.component in revoked:
+            return refuse(Reason.KEY_REVOKED, key=signed.component)
+        return keys.standing(signed, at)
+
+    return ask
+
+
+class Executors:
+    """Makes the executor of a verb from its rule."""
+
+    def __init__(self, keys: Path, scratch: Path) -> None:
+        self._keys = keys
+        self._scratch = scratch
+
+    def of(self, rule: VerbRule) -> Executor:
+        """Give the executor that the bundle names."""
+        from gitops_bot.verbs.http import AddressExecutor
+        from gitops_bot.verbs.process import ProgramExecutor
+
+        match rule.executor:
+            case HttpExecutor():
+                return AddressExecutor(rule.executor, self._keys)
+            case ProcessExecutor():
+                self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+                return ProgramExecutor(rule.executor, self._scratch)
+            case AdoptExecutor() | None:
+                raise RuntimeError(f"{rule.name} is carried out by nothing outside")
+            case _:
+                assert_never(rule.executor)
