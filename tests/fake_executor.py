@@ -1,4 +1,4 @@
-"""An executor in memory that dedupes or does not, and can lose its answer; the suite in `tests/contract` holds for it."""
+"""An executor in memory that dedupes or does not, and can lose its answer; tested like the real ones."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
