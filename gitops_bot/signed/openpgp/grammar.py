@@ -7,6 +7,7 @@ key, time and digest is claimed, not verified. Every reader is linear in its inp
 import base64
 import binascii
 import re
+import struct
 from dataclasses import dataclass
 from typing import Final
 
@@ -125,16 +126,18 @@ def _blame(armor: bytes) -> Refused:
 
 
 def _crc24(data: bytes) -> int:
-    """Compute the armor's checksum (RFC 4880 §6.1) by a table that the first call makes."""
+    """Compute the armor's checksum (RFC 4880 §6.1), two octets a step, by a table that the first call makes."""
     if not _crc_steps:
-        for value in range(256):
-            step = value << 16
-            for _ in range(8):
-                step = (step << 1) ^ (_CRC_POLYNOMIAL if step & 0x800000 else 0)
-            _crc_steps.append(step & 0xFFFFFF)
-    steps, crc = _crc_steps, _CRC_INIT
-    for octet in data:
-        crc = ((crc << 8) & 0xFFFFFF) ^ steps[(crc >> 16) ^ octet]
+        _crc_steps.extend(_crc_step(value << 8, 16) for value in range(65_536))
+    steps, crc, pairs = _crc_steps, _CRC_INIT, len(data) // 2
+    for pair in struct.unpack_from(f">{pairs}H", data):
+        crc = ((crc & 0xFF) << 16) ^ steps[(crc >> 8) ^ pair]
+    return crc if len(data) % 2 == 0 else _crc_step(crc ^ (data[-1] << 16), 8)
+
+
+def _crc_step(crc: int, bits: int) -> int:
+    for _ in range(bits):
+        crc = ((crc << 1) ^ _CRC_POLYNOMIAL) & 0xFFFFFF if crc & 0x800000 else crc << 1
     return crc
 
 

@@ -191,3 +191,11 @@ def test_a_signature_of_version_6_is_read_with_its_salt() -> None:
 def test_the_checksum_is_that_of_the_rfc() -> None:
     check = base64.b64decode(CRC[1:])
     assert read_armor(ARMOR.replace(CRC, b"=" + base64.b64encode(check) + b"\n")) == PACKET
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 255, 256])
+def test_the_checksum_is_the_same_as_computed_bit_by_bit_for_odd_and_even_sizes(size: int) -> None:
+    data = bytes(range(256))[:size] + b"\x80"
+    armor = keys.pgp_armor(data)
+    assert read_armor(armor) == data
+    assert isinstance(read_armor(armor.replace(b"\n=", b"\n=A")), Refused)
