@@ -66,7 +66,7 @@ class Publisher:
         key: BotKey,
         environment: str,
         *,
-        recognise: Callable[[bytes], bool] = lambda _: False,
+        recognise: Callable[[ObjectId, bytes], bool] = lambda _id, _raw: False,
     ) -> None:
         """Remember where; nothing is touched. `recognise` tells whether a raw commit bears a signature of a service
         for requests: another broker's or an earlier self's, which is then built upon as our own."""
@@ -179,7 +179,7 @@ class Publisher:
         refs = self._store.read()
         own, acknowledged = refs.get("own"), refs.get("acknowledged")
         continued = tip is None or (own is not None and self._store.descends(own, tip))
-        adopted = not continued and tip is not None and self._recognise(self._store.raw(tip))
+        adopted = not continued and tip is not None and self._recognise(tip, self._store.raw(tip))
         self._note(tip, acknowledged, strange=not continued and not adopted)
         parent = own if continued else tip
         base = tip if adopted else own
@@ -192,12 +192,14 @@ class Publisher:
         same = tree == before or (parent is None and not files)
         commit = parent if same else self._store.commit(tree, parent, at)
         if commit is not None:
-            self._store.move({"own": commit})
+            if commit != own:
+                self._store.move({"own": commit})
             if commit != tip:
                 refused = self._push(commit)
                 if refused is not None:
                     return refused
-            self._store.move({"seen": commit, "acknowledged": commit})
+            if not tip == commit == acknowledged:
+                self._store.move({"seen": commit, "acknowledged": commit})
         return Published(commit, not same, self._findings(), tuple(sorted(kept)))
 
     def _note(self, tip: ObjectId | None, acknowledged: ObjectId | None, *, strange: bool) -> None:

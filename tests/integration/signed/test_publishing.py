@@ -45,7 +45,7 @@ def publisher(stage: Stage, key: BotKey) -> Publisher:
     return stage.publisher(key)
 
 
-def ours(raw: bytes) -> bool:
+def ours(_: ObjectId, raw: bytes) -> bool:
     """Recognise any signed commit; which key signed is the caller's concern."""
     return b"\ngpgsig " in raw
 
