@@ -102,6 +102,12 @@ def next_step(known: Known, *, idempotent: bool, unclear_before: bool) -> Step:
     return NEXT[known, idempotent, unclear_before]
 
 
+def may_call(*, idempotent: bool, unclear_before: bool, same_receiver: bool) -> bool:
+    """Tell whether an attempt may begin. After an unclear one only a receiver that dedupes, and the very same one, may
+    be called: an executor that was adopted meanwhile knows nothing of the key. Otherwise it ends as unknown."""
+    return not unclear_before or (idempotent and same_receiver)
+
+
 def given_up(*, unclear: bool) -> Step:
     """Decide how an effect ends whose attempts are used up; `unclear` when any of them was."""
     return Step.UNKNOWN if unclear else Step.FAILED

@@ -23,6 +23,7 @@ from gitops_bot.core.executions import (
     execution_key,
     given_up,
     known_of,
+    may_call,
     next_step,
 )
 
@@ -101,6 +102,15 @@ def test_i12_a_refusal_does_not_make_an_earlier_unclear_attempt_undone() -> None
     """The first call may have paid and only its answer was lost; then the token was withdrawn: 403."""
     assert next_step(Known.FAILED, idempotent=True, unclear_before=True) is Step.UNKNOWN
     assert next_step(Known.FAILED, idempotent=True, unclear_before=False) is Step.FAILED
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("same_receiver", [True, False])
+def test_i12_only_the_receiver_that_may_have_done_it_is_asked_again(idempotent: bool, same_receiver: bool) -> None:
+    """A bundle adopted between two attempts may name another bank, or one that does not dedupe."""
+    again = may_call(idempotent=idempotent, unclear_before=True, same_receiver=same_receiver)
+    assert again is (idempotent and same_receiver)
+    assert may_call(idempotent=idempotent, unclear_before=False, same_receiver=same_receiver)
 
 
 def test_i12_nothing_that_was_unclear_is_given_up_as_failed() -> None:
