@@ -41,12 +41,13 @@ def test_an_openpgp_key_lives_in_a_home_of_its_own_until_closed(tmp_path: Path) 
 def test_a_home_that_a_killed_broker_left_is_made_anew(tmp_path: Path) -> None:
     """The key may have been changed since; what was taken in before does not sign."""
     home = tmp_path / "home"
-    open_key(key_file(tmp_path, PGP), home)  # never closed
+    left = open_key(key_file(tmp_path, PGP), home)
     key = open_key(key_file(tmp_path, keys.secret_file("worker")), home)
     try:
         assert key.identity == keys.fingerprint("worker")
     finally:
         key.close()
+        left.close()
 
 
 def test_a_folder_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
