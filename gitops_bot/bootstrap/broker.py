@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -63,6 +64,8 @@ class Broker:
     bell: Bell
     rules: Rules
     signed: SignedChannel | None = None
+    adopted: threading.Event = field(default_factory=threading.Event)
+    """Set when another policy was adopted: this broker is to end, and one under the new policy to begin."""
 
     def close(self, seconds: float = 10.0) -> None:
         """Let every duty end its step, then close the database."""
@@ -110,19 +113,28 @@ def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | N
     Raises:
         ConfigError: something that must not start.
     """
-    rules = rules_of(settings)
     database = Database.open(settings.database_url, Role.BROKER, pool_size=12)
     schema.check(database.engine)
+    rules = rules_of(settings, database)
     forge, place = forge_of(settings), place_of(settings)
     bell = Bell()
     database.on_due = bell.notify
     _remember(database, rules, settings)
     duties = _duties(settings, database, rules, place, forge, listen_ms or loops.LISTEN_MS)
     channel = None
+    adopted, ends = threading.Event(), list[Callable[[], None]]()
+
+    def end() -> None:
+        adopted.set()
+        for stop in ends:
+            stop()
+
     if settings.signed.remote is not None:
-        channel = signed.build(settings, database, rules, forge)
+        channel = signed.build(settings, database, rules, forge, end)
         duties += channel.duties(database)
-    return Broker(database, Daemon(duties, bell, outside), bell, rules, channel)
+    daemon = Daemon(duties, bell, outside)
+    ends.append(daemon.stop)
+    return Broker(database, daemon, bell, rules, channel, adopted)
 
 
 def _remember(database: Database, rules: Rules, settings: Settings) -> None:
@@ -217,18 +229,30 @@ def run(
 
     `starter` is the loop that started it, where one did.
     """
-    broker = build(settings, outside=outside)
-    if starter is not None:
-        adopt(broker.database, starter)
+    stopping = threading.Event()
+    running: list[Broker] = []
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        broker.daemon.stop()
+        stopping.set()
+        for broker in running:
+            broker.daemon.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    broker.daemon.start()
-    if ready is not None:
-        ready()
-    broker.daemon.wait()
-    broker.close()
-    return 1 if broker.daemon.fatal else 0
+    while True:
+        broker = build(settings, outside=outside)
+        running[:] = [broker]
+        if starter is not None:
+            adopt(broker.database, starter)
+            starter = None
+        if not stopping.is_set():
+            broker.daemon.start()
+            if ready is not None:
+                ready()
+                ready = None
+            broker.daemon.wait()
+        broker.close()
+        if broker.daemon.fatal:
+            return 1
+        if stopping.is_set() or not broker.adopted.is_set():
+            return 0

@@ -11,6 +11,7 @@ from typing import Final
 
 from gitops_bot.authority.sealing import DUTY as SEAL
 from gitops_bot.bootstrap.trust import LedgerHead, Trust, read_trust, write_trust
+from gitops_bot.core.canonical import Digest
 from gitops_bot.core.errors import ConfigError, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.policy.model import Policy
@@ -85,3 +86,20 @@ class Gate:
             write_trust(self._file, replace(trust, branch_tips=tips, ledger_head=LedgerHead(head.seq, head.hash)))
         except ConfigError as error:
             raise Unavailable(f"the trust file cannot be kept: {error.message}") from error
+
+    def repin(self) -> None:
+        """Move the pin to the policy that the database has in force, whose adoption this process just carried out.
+
+        Raises:
+            Unavailable: the trust file cannot be kept.
+        """
+        with self._database.read() as tx:
+            force = bundles.in_force(tx)
+            bundle = None if force is None else bundles.get(tx, force[0])
+        assert bundle is not None
+        try:
+            trust = read_trust(self._file)
+            write_trust(self._file, replace(trust, policy_digest=Digest(bundle.digest), policy_version=bundle.version))
+        except ConfigError as error:
+            raise Unavailable(f"the trust file cannot be kept: {error.message}") from error
+        self.note()

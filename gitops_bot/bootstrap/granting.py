@@ -15,7 +15,7 @@ from gitops_bot.bootstrap.gate import Gate
 from gitops_bot.config import Settings
 from gitops_bot.core.asks import AskId
 from gitops_bot.core.errors import Reason, Refused, refuse
-from gitops_bot.policy.model import AdoptExecutor, HttpExecutor, ProcessExecutor, VerbRule
+from gitops_bot.policy.model import AdoptExecutor, HttpExecutor, Policy, ProcessExecutor, VerbRule
 from gitops_bot.ports import Duty, Executor
 from gitops_bot.store import signatures
 from gitops_bot.store.due import Claimed
@@ -51,10 +51,10 @@ class Granting:
         from gitops_bot.signed import adopting, executing, mint, spend
         from gitops_bot.signed.objects import Objects
 
+        executors = Executors(self.rules.policy, self.settings.signed.keys_dir, self.settings.state / "executions")
         reading, rereading = Objects(self.repository), Objects(self.repository)
-        spender = self._spender(engines(), reading)
-        verifier = self._spender(engines(), rereading)
-        executors = Executors(self.settings.signed.keys_dir, self.settings.state / "executions")
+        spender = self._spender(engines(), reading, executors)
+        verifier = self._spender(engines(), rereading, executors)
         carrying = executing.Executing(
             self.database,
             self.rules,
@@ -67,14 +67,14 @@ class Granting:
             adopted=self.adopted,
         )
         superseding = adopting.Superseding(self.database, self.rules)
-        pace = Pace(batch=4, lease_ms=LEASE_MS, first_ms=500, most_ms=60_000)
+        pace = Pace(batch=1, lease_ms=LEASE_MS, first_ms=500, most_ms=60_000)
         return [
             RowDuty(mint.SPEND, self.database, _closing(reading, spender.one), pace),
             RowDuty(spend.EXECUTE, self.database, _closing(rereading, carrying.one), pace),
             RowDuty(adopting.SUPERSEDE, self.database, superseding.one, pace),
         ]
 
-    def _spender(self, keys: "Keys", objects: "Objects") -> "Spender":
+    def _spender(self, keys: "Keys", objects: "Objects", executors: "Executors") -> "Spender":
         from gitops_bot.signed.channel import Channel
         from gitops_bot.signed.spend import Spender
 
@@ -96,6 +96,7 @@ class Granting:
             max_fetch_age=self.settings.signed.max_fetch_age,
             sound=self.gate.sound,
             spent=self.gate.note,
+            executor=executors.check,
         )
 
 
@@ -125,24 +126,39 @@ def key_now(keys: "Keys", database: Database) -> "Callable[[Signed, int], Refuse
 
 
 class Executors:
-    """Makes the executor of a verb from its rule."""
+    """The executors of a policy's verbs, made once; a host that cannot run one does not start."""
 
-    def __init__(self, keys: Path, scratch: Path) -> None:
-        self._keys = keys
-        self._scratch = scratch
+    def __init__(self, policy: Policy, keys: Path, scratch: Path) -> None:
+        """Make every executor.
 
-    def of(self, rule: VerbRule) -> Executor:
-        """Give the executor that the bundle names."""
+        Raises:
+            ConfigError: this host cannot pin a program, or an address is none.
+        """
         from gitops_bot.verbs.http import AddressExecutor
         from gitops_bot.verbs.process import ProgramExecutor
 
-        match rule.executor:
-            case HttpExecutor():
-                return AddressExecutor(rule.executor, self._keys)
-            case ProcessExecutor():
-                self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return ProgramExecutor(rule.executor, self._scratch)
-            case AdoptExecutor() | None:
-                raise RuntimeError(f"{rule.name} is carried out by nothing outside")
-            case _:
-                assert_never(rule.executor)
+        self._made: dict[str, Executor] = {}
+        for rule in policy.gated:
+            match rule.executor:
+                case HttpExecutor():
+                    self._made[rule.name] = AddressExecutor(rule.executor, keys)
+                case ProcessExecutor():
+                    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    self._made[rule.name] = ProgramExecutor(rule.executor, scratch)
+                case AdoptExecutor() | None:
+                    continue
+                case _:
+                    assert_never(rule.executor)
+
+    def of(self, rule: VerbRule) -> Executor:
+        """Give a verb's executor."""
+        return self._made[rule.name]
+
+    def check(self, rule: VerbRule) -> Refused | None:
+        """Look whether a verb's executor is still what the bundle pins; the built-in one always is.
+
+        Raises:
+            Unavailable: it cannot be looked at now.
+        """
+        made = self._made.get(rule.name)
+        return None if made is None else made.check()

@@ -74,10 +74,10 @@ def on_host(
     """
     files = read_bundle(settings.policies)
     with database.read() as tx:
-        number = stored.fact(tx, "repository_id")
+        number, epoch = stored.fact(tx, "repository_id"), stored.fact(tx, "epoch")
         remembered = signatures.revocations(tx)
     fix = "start the broker once with [signed] remote"
-    if number is None:
+    if number is None or epoch is None:
         raise ConfigError("the broker has not run with a signed channel yet", fix=fix)
 
     def known(ask: AskId) -> Known | None:
@@ -96,7 +96,7 @@ def on_host(
             repository, fetched = copy.repository, copy.refused
         keys = keys_of(rules.policy, certificates_of(files), remembered, folder / "gpg")
         with Objects(repository) as objects:
-            place = place_of(settings, int(number))
+            place = place_of(settings, int(number), int(epoch))
             yield Setting(repository, objects, place, rules.policy, keys, known, database, fetched, clone)
 
 

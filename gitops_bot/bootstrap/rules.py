@@ -1,20 +1,25 @@
 """The rules that a process decides by: the pinned bundle, the domain and the limits, from the settings."""
 
 from gitops_bot.authority.rules import AskLimits, Rules
+from gitops_bot.bootstrap.force import in_force
 from gitops_bot.bootstrap.trust import pinned_policy
 from gitops_bot.broker.captures import Place
 from gitops_bot.config import Settings
 from gitops_bot.core.errors import ConfigError
+from gitops_bot.store.engine import Database
 
 
-def rules_of(settings: Settings) -> Rules:
-    """Load the bundle on disk, which must be the one that the trust file pins.
+def rules_of(settings: Settings, database: Database | None = None) -> Rules:
+    """Load the pinned bundle: from disk, or where other files are there, as the database stores it.
 
     Raises:
         ConfigError: it does not load, is not the pinned one, or gates a verb on a host where agents share the broker's
             user without somebody having accepted that.
     """
-    policy = pinned_policy(settings.policies, settings.trust_file)
+    if database is None:
+        policy = pinned_policy(settings.policies, settings.trust_file)
+    else:
+        policy = in_force(settings, database).policy
     if policy.gated and settings.shared_uid != "accepted":
         raise ConfigError(
             "the policy gates verbs, and agents on this host may run as the broker's user",

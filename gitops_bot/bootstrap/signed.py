@@ -3,14 +3,17 @@
 What is remembered about keys is written here at each start: a revocation that was seen once stays (I18).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gitops_bot.authority.duties import Pace, RowDuty
 from gitops_bot.authority.rules import Rules
-from gitops_bot.bootstrap.bundle import certificates_of, read_bundle
+from gitops_bot.bootstrap.bundle import certificates_of
+from gitops_bot.bootstrap.force import in_force
+from gitops_bot.bootstrap.gate import Gate
+from gitops_bot.bootstrap.granting import Granting
 from gitops_bot.config import Settings
 from gitops_bot.core.errors import ConfigError, Fact
 from gitops_bot.core.ledger import Entry, EventKind
@@ -46,6 +49,7 @@ class SignedChannel:
     announcer: "Announcer | None"
     bot: "BotKey | None"
     place: "Place"
+    granting: tuple[Duty, ...] = ()
 
     def duties(self, database: Database) -> list[Duty]:
         """Give the duties, armed."""
@@ -58,7 +62,7 @@ class SignedChannel:
         if self.announcer is not None:
             self.announcer.arm()
             found.append(self.announcer)
-        return found
+        return [*found, *self.granting]
 
     def close(self) -> None:
         """End what was started: processes of git, gpg's agent with the copy of the bot's key."""
@@ -67,11 +71,11 @@ class SignedChannel:
             self.bot.close()
 
 
-def place_of(settings: Settings, repository_id: int) -> "Place":
+def place_of(settings: Settings, repository_id: int, epoch: int = 1) -> "Place":
     """Name the place of the channel, as each signed file has it."""
     from gitops_bot.signed.channel import Place
 
-    return Place(settings.repository, repository_id, settings.environment, 1, settings.signed.skew)
+    return Place(settings.repository, repository_id, settings.environment, epoch, settings.signed.skew)
 
 
 def repository_of(settings: Settings) -> "Repository":
@@ -166,8 +170,14 @@ def repository_id_of(settings: Settings, database: Database, forge: Forge | None
     return said
 
 
-def build(settings: Settings, database: Database, rules: Rules, forge: Forge | None) -> SignedChannel:
-    """Put the signed channel together; nothing runs yet.
+def build(
+    settings: Settings,
+    database: Database,
+    rules: Rules,
+    forge: Forge | None,
+    adopted: Callable[[], None] = lambda: None,
+) -> SignedChannel:
+    """Put the signed channel together; nothing runs yet. `adopted` is called once another policy is in force.
 
     Raises:
         ConfigError: something that must not start.
@@ -176,31 +186,44 @@ def build(settings: Settings, database: Database, rules: Rules, forge: Forge | N
     from gitops_bot.signed.announcing import Announcer, recogniser
     from gitops_bot.signed.fetching import Fetcher
     from gitops_bot.signed.looking import Looker
+    from gitops_bot.signed.mint import Mint
+    from gitops_bot.signed.publishing import Publisher
 
-    files = read_bundle(settings.policies)
-    place = place_of(settings, repository_id_of(settings, database, forge))
+    force = in_force(settings, database)
+    place = place_of(settings, repository_id_of(settings, database, forge), force.trust.epoch)
     repository = repository_of(settings)
     repository.create()
     with database.write() as tx:
-        certificates = remember(tx, rules.policy, files)
+        certificates = remember(tx, rules.policy, force.files)
         remembered = signatures.revocations(tx)
-    # One set of engines a thread: the duties run in two.
-    homes = settings.state / FOLDER / "gpg"
-    keys, own = (keys_of(rules.policy, certificates, remembered, homes) for _ in range(2))
+
+    def engines() -> "Keys":
+        # One set of engines a thread.
+        return keys_of(rules.policy, certificates, remembered, settings.state / FOLDER / "gpg")
+
+    gate = Gate(database, settings.trust_file, rules.policy)
     looker = Looker(
         database,
         rules.policy,
         place,
-        keys,
+        engines(),
         Fetcher(repository, settings.environment),
         poll_ms=settings.signed.poll,
+        counted=Mint(rules, place, gate.sound),
     )
     bot = _bot(settings, rules.policy)
-    announcer = None
-    if bot is not None:
-        recognise = recogniser(rules.policy, own, place)
-        announcer = Announcer(database, rules, place, repository, bot, recognise)
-    return SignedChannel(looker, announcer, bot, place)
+    if bot is None:
+        return SignedChannel(looker, None, None, place)
+    recognise = recogniser(rules.policy, engines(), place)
+    announcer = Announcer(database, rules, place, repository, bot, recognise)
+    publisher = Publisher(repository, bot, place.environment, recognise=recogniser(rules.policy, engines(), place))
+
+    def moved() -> None:
+        gate.repin()
+        adopted()
+
+    granting = Granting(database, settings, rules, place, repository, publisher, gate, moved)
+    return SignedChannel(looker, announcer, bot, place, tuple(granting.duties(engines)))
 
 
 def _bot(settings: Settings, policy: Policy) -> "BotKey | None":

@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
 from gitops_bot.authority.rules import Rules, params_of
 from gitops_bot.core.asks import Ask, AskId
-from gitops_bot.core.canonical import Digest
+from gitops_bot.core.canonical import Digest, canonical, digest
 from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.executions import (
     Done,
@@ -25,11 +25,12 @@ from gitops_bot.core.executions import (
     execution_key,
     given_up,
     known_of,
+    may_call,
     next_step,
 )
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.policy.lookup import lookup
-from gitops_bot.policy.model import AdoptExecutor, VerbRule
+from gitops_bot.policy.model import AdoptExecutor, HttpExecutor, ProcessExecutor, VerbRule
 from gitops_bot.ports import Executor
 from gitops_bot.signed.publication import spent_file, spent_path
 from gitops_bot.signed.publishing import Publisher
@@ -61,6 +62,14 @@ class Work:
     grant: Grant
     ask: Ask
     rule: VerbRule
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """An execution that must not go on, and why."""
+
+    execution: Execution
+    refused: Refused
 
 
 class Executing:
@@ -102,23 +111,32 @@ class Executing:
             work = self._read(tx, claimed.key)
         if work is None:
             return FINISHED
-        if isinstance(work, Refused):
-            self._finish(claimed.key, EffectState.FAILED, {"why": work.sentence}, work.reason)
-            return FINISHED
+        if isinstance(work, Stopped):
+            return self._stop(work.execution, work.refused)
         refused = self._warranted(work)
         if refused is None and work.execution.state is EffectState.PENDING:
             refused = self._mark(work)
         if refused is not None:
-            self._finish(claimed.key, EffectState.FAILED, {"why": refused.sentence}, refused.reason)
-            return FINISHED
+            return self._stop(work.execution, refused)
         if isinstance(work.rule.executor, AdoptExecutor):
             return self._adopt_now(work)
         return self._attempt(work)
 
-    def _read(self, tx: Tx, key: str) -> Work | Refused | None:
+    def _stop(self, execution: Execution, refused: Refused) -> Outcome:
+        """End an execution that must not go on: failed, or unknown where something may have left before."""
+        unclear = _unclear(execution)
+        step = next_step(Known.FAILED, idempotent=False, unclear_before=unclear)
+        self._finish(execution.id, _ENDS[step], {**execution.told, "why": refused.sentence}, refused.reason)
+        return FINISHED
+
+    def _read(self, tx: Tx, key: str) -> Work | Stopped | None:
         execution = executions.get(tx, key)
         if execution is None or execution.state not in (EffectState.PENDING, EffectState.ATTEMPTING):
             return None
+        found = self._behind(tx, execution)
+        return Stopped(execution, found) if isinstance(found, Refused) else found
+
+    def _behind(self, tx: Tx, execution: Execution) -> Work | Refused:
         grant = None if execution.grant is None else grants_read.get(tx, execution.grant)
         ask = asks.get(tx, AskId(execution.ask))
         if grant is None or ask is None or ask.verb is None or ask.action is None:
@@ -171,24 +189,22 @@ class Executing:
 
     def _attempt(self, work: Work) -> Outcome:
         executor = self._executor_of(work.rule)
-        told = dict(work.execution.told)
-        if work.execution.state is EffectState.ATTEMPTING and not told.get("settled", False):
-            # The process ended during the attempt: what came of it is not known.
-            step = next_step(Known.UNCLEAR, idempotent=executor.idempotent, unclear_before=bool(told.get("unclear")))
-            if step is not Step.AGAIN:
-                why = "the process ended during the call"
-                self._finish(work.execution.id, _ENDS[step], {**told, "why": why}, None)
-                return FINISHED
-            told["unclear"] = True
-        told = {**told, "attempts": int(told.get("attempts", 0)) + 1, "settled": False}
+        execution = work.execution
+        unclear, receiver = _unclear(execution), receiver_of(work.rule)
+        same = execution.told.get("receiver", receiver) == receiver
+        if not may_call(idempotent=executor.idempotent, unclear_before=unclear, same_receiver=same):
+            why = "an attempt may have reached the receiver, and it must not be called again"
+            self._finish(execution.id, EffectState.UNKNOWN, {**execution.told, "why": why}, None)
+            return FINISHED
         body = execution_body(work.ask.action or b"", Digest(work.grant.action_hash), execution_key(work.grant.id))
         if isinstance(body, Refused):
-            self._finish(work.execution.id, EffectState.FAILED, {"why": body.sentence}, body.reason)
-            return FINISHED
+            return self._stop(execution, body)
+        attempts = int(execution.told.get("attempts", 0)) + 1
+        told = {"attempts": attempts, "unclear": unclear, "settled": False, "receiver": receiver}
         with self._database.write() as tx:
             self._sound(tx)
-            if not executions.attempt(tx, work.execution.id, told):
-                return FINISHED
+            if not executions.attempt(tx, execution, told):
+                return FINISHED  # another broker goes on with it
         self._noted()
         came: ExecutionResult | Unavailable
         try:
@@ -209,8 +225,13 @@ class Executing:
             step = given_up(unclear=bool(told["unclear"]))
         if step is Step.AGAIN:
             with self._database.write() as tx:
-                executions.attempt(tx, work.execution.id, told)
-            return Again(due.back_off(told["attempts"], first_ms=1_000, most_ms=300_000), firm=True)
+                seen = executions.get(tx, work.execution.id, lock=True)
+                if seen is not None:
+                    executions.attempt(tx, seen, told)
+            wait = due.back_off(told["attempts"], first_ms=1_000, most_ms=300_000)
+            if isinstance(came, Unavailable) and came.retry_after is not None:
+                wait = max(wait, int(came.retry_after * 1000))
+            return Again(wait, firm=True)
         self._finish(work.execution.id, _ENDS[step], told, code)
         return FINISHED
 
@@ -240,6 +261,26 @@ class Executing:
         ledger.append(tx, entry)
         if ask is not None:
             waiters.wake(tx, ask.id, f"EFFECT_{state.value.upper()}")
+
+
+def receiver_of(rule: VerbRule) -> str:
+    """Name who is called, so that an executor that was adopted meanwhile is seen to be another one."""
+    match rule.executor:
+        case HttpExecutor(url, idempotent, _):
+            named: list[object] = ["http", url, idempotent]
+        case ProcessExecutor(argv, sha256, idempotent):
+            named = ["process", list(argv), sha256, idempotent]
+        case AdoptExecutor() | None:
+            named = ["none"]
+        case _:
+            assert_never(rule.executor)
+    return digest("gitops-bot/receiver/v1", canonical(named))
+
+
+def _unclear(execution: Execution) -> bool:
+    """Tell whether an attempt may have reached the receiver: one that said so, or one that a crash cut off."""
+    cut_off = execution.state is EffectState.ATTEMPTING and not execution.told.get("settled", False)
+    return cut_off or bool(execution.told.get("unclear", False))
 
 
 def _said(came: ExecutionResult | Unavailable) -> tuple[dict[str, Any], Reason | None]:

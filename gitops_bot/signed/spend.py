@@ -96,9 +96,11 @@ class Spender:
         max_fetch_age: int,
         sound: Callable[[Tx], None],
         spent: Callable[[], None],
+        executor: Callable[[VerbRule], Refused | None],
     ) -> None:
         """Take what decides. `sound` raises `Unavailable` while the database is not to be trusted; `spent` is called
-        after each commit of a spend, to rewrite the trust file."""
+        after each commit of a spend, to rewrite the trust file; `executor` looks whether a verb's executor is still
+        what the bundle pins."""
         self._database = database
         self._rules = rules
         self._place = place
@@ -107,6 +109,7 @@ class Spender:
         self._max_fetch_age = max_fetch_age
         self._sound = sound
         self._spent = spent
+        self._executor = executor
 
     def one(self, claimed: Claimed) -> Outcome:
         """Spend one grant if it may be spent now.
@@ -120,7 +123,7 @@ class Spender:
         if found is None:
             return FINISHED
         evidence = self._verified(*found)
-        barrier = evidence if isinstance(evidence, Wait | Over) else self._spend(evidence)
+        barrier = evidence if isinstance(evidence, Wait | Over) else self._ready(evidence) or self._spend(evidence)
         match barrier:
             case None:
                 self._spent()
@@ -131,6 +134,11 @@ class Spender:
             case Over():
                 self._end(found[1], barrier)
                 return FINISHED
+
+    def _ready(self, evidence: Evidence) -> Barrier | None:
+        """Look at the executor before the grant is spent on it; what was replaced may be put back."""
+        refused = self._executor(evidence.rule)
+        return None if refused is None else Wait(refused, HELD_AGAIN_MS)
 
     def _read(self, tx: Tx, key: str) -> tuple[Ask, Grant, tuple[SignedVote, ...], int] | None:
         grant = grants_read.get(tx, key)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from gitops_bot.core.canonical import canonical
 from gitops_bot.core.texts import storable
@@ -24,7 +24,9 @@ _ATTEMPT: Final = (
     update(executions)
     .where(
         executions.c.id == bindparam("of"),
-        executions.c.state.in_([EffectState.PENDING.value, EffectState.ATTEMPTING.value]),
+        executions.c.state == bindparam("seen_state"),
+        func.coalesce(executions.c.attempted_at, -1) == bindparam("seen_at"),
+        func.coalesce(executions.c.result, "") == bindparam("seen_result"),
     )
     .values(state=EffectState.ATTEMPTING.value, attempted_at=bindparam("at"), result=bindparam("said"))
 )
@@ -98,9 +100,19 @@ def of_ask(tx: Tx, ask: str) -> list[Execution]:
     return [_execution(row) for row in tx.execute(_OF_ASK, {"of": ask})]
 
 
-def attempt(tx: Tx, execution: str, told: Mapping[str, Any]) -> bool:
-    """Note that an attempt begins; False when it ended before."""
-    return tx.execute(_ATTEMPT, {"of": execution, "at": tx.now, "said": _told(told)}).rowcount == 1
+def attempt(tx: Tx, seen: Execution, told: Mapping[str, Any]) -> bool:
+    """Note that an attempt begins, or what came of one; False when the row is not as it was seen: another goes on."""
+    if seen.state not in (EffectState.PENDING, EffectState.ATTEMPTING):
+        return False
+    values = {
+        "of": seen.id,
+        "seen_state": seen.state.value,
+        "seen_at": -1 if seen.attempted_at is None else seen.attempted_at,
+        "seen_result": _told(seen.told) if seen.told else "",
+        "at": tx.now,
+        "said": _told(told),
+    }
+    return tx.execute(_ATTEMPT, values).rowcount == 1
 
 
 def end(tx: Tx, execution: str, state: EffectState, told: Mapping[str, Any]) -> bool:
