@@ -1,46 +1,123 @@
 """Forks the actors of a whole job, each a process of its own without the cost of a start, and says how they ended.
 
+Before the first fork it has imported what they import, and has done one capture on rows of its own, so that statements
+are compiled and expressions too; it has one thread and no file open.
+
 An order is a JSON line: `{"start": actor, "log": file, …}` is answered with a pid, `{"poll": pid}` with how that ended
 (None: it lives). The product has no hook for this: a broker dies at a commit that SQLAlchemy tells of, a loop at an
-fsync of its own. Broker and outside are hurried, so that a job of seconds takes less than one; nothing else differs.
+fsync of its own, a forge at a line of its journal. Broker and outside are hurried, so that a job of seconds takes less
+than one; nothing else differs.
 """
 
 import json
 import os
 import signal
 import sys
+import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import flask
 import github
 import requests
+import waitress.server  # type: ignore[import-untyped] # waitress ships no types
 
 import workspace.__main__
+from gitops_bot.authority import sealing
 from gitops_bot.authority.duties import Pace
-from gitops_bot.bootstrap import broker
+from gitops_bot.bootstrap import broker, joining
 from gitops_bot.bootstrap import loop as loops
 from gitops_bot.bootstrap.hints import DatagramHint
 from gitops_bot.broker.advance import Measuring
 from gitops_bot.config import load
 from gitops_bot.forge import client
+from gitops_bot.sandbox import http as forges
+from gitops_bot.sandbox import page, remote, state
+from gitops_bot.sandbox.seed import plant
 from gitops_bot.store import schema
 from gitops_bot.store.engine import Database
+from gitops_bot.store.prepared import Shelf
+from gitops_bot.store.roles import Role
 from tests.crash.nursery import Reaper
+from tests.crash_works import WORKS, stage_of
 
-PRELOADED = (client, github, requests, schema)
-FORGE_MS = 60
+PRELOADED = (client, flask, forges.routes(), github, page, remote, requests, schema, waitress.server)
+COMMENTS_MS = 40
+PULLS_MS = 120
 LISTEN_MS = 60
+SEAL_MS = 60
 LEASE_MS = 250
 POLL_MS = 20
+_shelf = Shelf()
+
+
+def warm() -> None:
+    """Do one capture on rows, by the duties that a broker has."""
+    work = WORKS["capture"]
+    with tempfile.TemporaryDirectory(prefix="warm-", dir=memory()) as folder:
+        url = f"sqlite:///{folder}/gitops-bot.db"
+        owner = Database.open(url, Role.OWNER)
+        schema.upgrade(owner.engine)
+        owner.close()
+        database = Database.open(url, Role.BROKER)
+        database._shelf = _shelf
+        stage = stage_of(database, Path(folder))
+        work.prepare(stage)
+        work.do(stage)
+        database.close()
+    assert threading.active_count() == 1, "a fork would lose the others"
+
+
+def memory() -> Path | None:
+    """Give where files cost no disk: who dies here is a process and not the machine, so no sync is needed."""
+    shared = Path("/dev/shm")
+    return shared if os.access(shared, os.W_OK) else None
+
+
+def with_shelf(opened: Callable[..., Database]) -> Callable[..., Database]:
+    """Let databases that are opened know the statements that the nursery prepared."""
+
+    def open_(*given: Any, **named: Any) -> Database:
+        database = opened(*given, **named)
+        database._shelf = _shelf
+        return database
+
+    return open_
+
+
+def run_forge(order: dict[str, Any]) -> int:
+    """Run a local GitHub that dies at a line of its journal; 0: it lives. Its address is then in `forge.url`."""
+    folder, write, count = Path(order["folder"]), state.write, [0]
+
+    def counted(file: int, line: bytes) -> None:
+        count[0] += 1
+        if count[0] == order["number"] and order["moment"] == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(file, line)
+        if count[0] == order["number"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    state.write = counted
+    forge = forges.Sandbox.start(folder / "forge", secret=order["secret"], state=folder / "forge-state")
+    if order["wire"]:
+        forge.world.url = order["wire"]
+    forge.set_up_once(lambda: plant(forge, folder / "forge" / "seed.json"))
+    address = f"http://127.0.0.1:{forge.world.model.facts['port']}"
+    (folder / "forge.url.new").write_text(address)
+    (folder / "forge.url.new").replace(folder / "forge.url")
+    while True:
+        time.sleep(3600)
 
 
 def run_broker(order: dict[str, Any]) -> int:
     """Run a broker that dies at a commit; 0: it lives."""
     settings = load(Path(order["config"]))
-    forge = replace(settings.forge, poll_fast=FORGE_MS, poll_slow=FORGE_MS)
+    forge = replace(settings.forge, poll_fast=COMMENTS_MS, poll_slow=PULLS_MS)
     settings = replace(settings, forge=forge)
     reaper = Reaper(order["moment"], order["number"])
     opened = Database.open
@@ -56,15 +133,17 @@ def run_broker(order: dict[str, Any]) -> int:
     def measuring(capturer: Any, attempts: int, poll_ms: int, publish: Any) -> Measuring:
         return Measuring(capturer, attempts, POLL_MS, publish)
 
-    Database.open = listened  # type: ignore[method-assign] # this process tells of its commits
+    Database.open = with_shelf(listened)  # type: ignore[method-assign] # this process tells of its commits
     broker.Pace, broker.Measuring = hurried, measuring  # type: ignore[assignment,misc] # this process is in a hurry
     broker.loops.LISTEN_MS = LISTEN_MS  # type: ignore[misc] # as above
+    sealing.PERIOD_MS = SEAL_MS  # type: ignore[misc] # as above
     with DatagramHint(settings.state / "hints") as hint:
         return broker.run(settings, outside=hint)
 
 
 def run_workspace(order: dict[str, Any]) -> int:
     """Run the workspace."""
+    Database.open = with_shelf(Database.open)  # type: ignore[method-assign] # as the broker's
     return workspace.__main__.main(["--config", order["config"]])
 
 
@@ -81,12 +160,13 @@ def run_loop(order: dict[str, Any]) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     os.fsync = counted  # type: ignore[assignment] # its parameter has another name
+    joining.PAUSE_SECONDS = 0.02  # type: ignore[misc] # this process is in a hurry
     folder = Path(order["folder"])
     options = loops.LoopOptions(
         workspace=folder / "problem",
         goal="lower it",
         judge=f"/bin/sh {folder / 'judge.sh'}",
-        agent=(sys.executable, "-I", "-S", str(folder / "agent.py")),
+        agent=("/bin/sh", str(folder / "agent.sh"), sys.executable, str(folder / "agent.py")),
         control_port=0,
         max_iterations=2,
         broker=True,
@@ -102,6 +182,7 @@ ACTORS: dict[str, Callable[[dict[str, Any]], int]] = {
     "broker": run_broker,
     "workspace": run_workspace,
     "loop": run_loop,
+    "forge": run_forge,
 }
 
 
@@ -131,6 +212,7 @@ def start(order: dict[str, Any]) -> int:
 
 def main() -> None:
     """Take orders until the input ends."""
+    warm()
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         order = json.loads(line)

@@ -1,8 +1,9 @@
 """The whole job with real processes, and one of them killed at a point of it: asked, approved, measured, rescoped.
 
 However it was killed there is in the end one capture, one rescope, one pull request and an intact ledger. The broker
-dies at commits, the loop at fsyncs, the forge at requests, the capture's program and its keeper at each of their
-steps. Instant captures and a stub judge make a job a matter of a second; two more runs measure a real endpoint.
+dies at commits, the loop at fsyncs, the forge at lines of its journal and at requests, the capture's program and its
+keeper at each of their steps. Instant captures and a stub judge make a job a matter of a second; a few more runs
+measure a real endpoint, which is killed too.
 `HYPOTHESIS_PROFILE=long` kills at every point instead of every few.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,38 +28,39 @@ from gitops_bot.authority.sealing import verify
 from gitops_bot.bootstrap import trust
 from gitops_bot.core.asks import AskState
 from gitops_bot.core.captures import Regime, slug
+from gitops_bot.core.errors import Unavailable
 from gitops_bot.demo.files import REPOSITORY, Layout, write
-from gitops_bot.demo.stage import free_port
-from gitops_bot.sandbox.http import Sandbox
-from gitops_bot.sandbox.seed import plant
+from gitops_bot.sandbox.remote import RemoteControl
 from gitops_bot.store import asks, captures, ledger, schema
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from tests.crash.cut_wire import CutWire
+from tests.crash.job_nursery import memory
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
 REGIME: Final = Regime("Qwen/Qwen3-0.6B", 4, 2, 4, 0, "0.0000")
-SECONDS: Final = 60.0
+SECONDS: Final = 120.0
+SECRET: Final = "between-test-and-forge"
 EVERY: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-COMMITS, FSYNCS, REQUESTS = 96, 24, 72
+COMMITS, FSYNCS, LINES, REQUESTS = 96, 24, 16, 72
 """About so many points a job has; those beyond its end kill nothing, and the job must end well all the same."""
+SURE: Final = {"broker": 40, "loop": 14, "forge": 10}
 JUDGE: Final = '[ "$LOOP_REGIME" = default ] && echo \'{"score": 9}\' || echo \'{"score": 5}\'\n'
 AGENT: Final = """
 import http.client, json, os
 from urllib.parse import urlsplit
-if os.environ["LOOP_REGIME"] == "default":
-    regime, name = json.loads(%r), %r
-    wire = http.client.HTTPConnection(urlsplit(os.environ["GITOPS_BOT_URL"]).netloc, timeout=10)
-    wish = {**regime, "why": "to see more", "mode": "block", "idempotency_key": "job"}
-    headers = {"Authorization": "Bearer " + os.environ["GITOPS_BOT_TOKEN"], "Content-Type": "application/json"}
-    wire.request("POST", "/api/v1/captures", json.dumps(wish), headers)
-    said = json.loads(wire.getresponse().read())
-    marker = {"trace_id": name, "regime": {**regime, "long_frac": 0.0}, "handle": said["handle"], "mode": "block"}
-    open("PROVISIONING_PENDING.json", "w").write(json.dumps(marker))
-else:
-    open("CANDIDATE.md", "w").write("better")
+regime, name = json.loads(%r), %r
+wire = http.client.HTTPConnection(urlsplit(os.environ["GITOPS_BOT_URL"]).netloc, timeout=60)
+wish = {**regime, "why": "to see more", "mode": "block", "idempotency_key": "job"}
+headers = {"Authorization": "Bearer " + os.environ["GITOPS_BOT_TOKEN"], "Content-Type": "application/json"}
+wire.request("POST", "/api/v1/captures", json.dumps(wish), headers)
+said = json.loads(wire.getresponse().read())
+marker = {"trace_id": name, "regime": {**regime, "long_frac": 0.0}, "handle": said["handle"], "mode": "block"}
+open("PROVISIONING_PENDING.json", "w").write(json.dumps(marker))
 """
+AGENT_TURN: Final = '[ "$LOOP_REGIME" = default ] && exec "$1" -I -S "$2"; echo better > CANDIDATE.md\n'
 # What the program does at its first run; at the second it measures. KEEPER is its parent.
 DEATHS: Final = {
     "at once": "kill -9 $$",
@@ -82,7 +85,12 @@ class Nursery:
     def __init__(self) -> None:
         argv = [sys.executable, "-m", "tests.crash.job_nursery"]
         self.process = subprocess.Popen(
-            argv, cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            argv,
+            cwd=Path(__file__).parents[2],
+            env={"PATH": os.environ["PATH"]},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._answer()
 
@@ -127,14 +135,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     argv = [sys.executable, "-m", "gitops_bot.cli", *words, "--config", str(layout.config), "--token-file"]
     subprocess.run([*argv, str(layout.loop_token)], check=True, capture_output=True, cwd=layout.root)
     (layout.root / "judge.sh").write_text(JUDGE)
+    (layout.root / "agent.sh").write_text(AGENT_TURN)
     (layout.root / "agent.py").write_text(AGENT % (json.dumps(REGIME.params()), REGIME.trace_id))
     return layout.root
 
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """A folder with a short name: a hint's socket lies below it, and its path has a limit (unix(7))."""
-    with tempfile.TemporaryDirectory(prefix="job-", ignore_cleanup_errors=True) as folder:
+    """A folder with a short name: a hint's socket lies below it, and its path has a limit (unix(7)). In memory, where
+    there is some: nobody pulls a plug here."""
+    with tempfile.TemporaryDirectory(prefix="job-", dir=memory(), ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -144,14 +154,44 @@ class Job:
 
     nursery: Nursery
     layout: Layout
-    sandbox: Sandbox
-    wire: CutWire
+    wire: CutWire | None
     port: int
+    forge: RemoteControl | None = None
     between: Callable[[], None] = lambda: None
     pids: dict[str, int] = field(default_factory=dict)
     deaths: list[str] = field(default_factory=list)
     reaped: set[int] = field(default_factory=set)
     _database: Database | None = None
+
+    def start_forge(self, moment: str = "before", number: int = 0) -> str:
+        """Start the forge, again if it dies before it answers; give the address at which the job finds it."""
+        address = self.layout.root / "forge.url"
+        self.start("forge", moment, number)
+        until = time.monotonic() + SECONDS
+        while not address.exists():
+            assert time.monotonic() < until, self.logs()
+            time.sleep(0.005)
+            self.raise_again("forge")
+        own = address.read_text()
+        self.forge = RemoteControl(own, SECRET)
+        if self.wire is None:
+            return own
+        self.wire.upstream = urlsplit(own)
+        return self.wire.url
+
+    def raise_again(self, actor: str) -> int | None:
+        """Start an actor again where it was killed; give the status of one that ended otherwise."""
+        status: int | None = self.nursery.order(poll=self.pids[actor])
+        if status is None:
+            return None
+        self.reaped.add(self.pids[actor])
+        if actor == "loop" and status in (0, 1) and self.loop_ended():
+            del self.pids[actor]
+            return status
+        self.deaths.append(actor)
+        assert status == -signal.SIGKILL, (actor, status, self.logs())
+        self.start(actor, resume=True)
+        return None
 
     def start(self, actor: str, moment: str = "before", number: int = 0, *, resume: bool = False) -> None:
         """Start an actor that is to die at a point; 0: live."""
@@ -165,6 +205,8 @@ class Job:
             moment=moment,
             number=number,
             resume=resume,
+            secret=SECRET,
+            wire="" if self.wire is None else self.wire.url,
         )
 
     def run(self, victim: str, moment: str, number: int) -> None:
@@ -176,33 +218,33 @@ class Job:
             assert time.monotonic() < until, self.logs()
             time.sleep(0.01)
             self.between()
-            if not answered and self.sandbox.threads(REPOSITORY):
-                answered = True
-                opened = self.sandbox.threads(REPOSITORY)[0].number
-                self.sandbox.comment(REPOSITORY, opened, "alice", f"/approve-capture {REGIME.trace_id}")
+            answered = answered or self.answer()
             for actor in list(self.pids):
-                status = self.nursery.order(poll=self.pids[actor])
-                if status is None:
-                    continue
-                self.reaped.add(self.pids[actor])
-                if actor == "loop" and status in (0, 1) and self.loop_ended():
-                    del self.pids[actor]
+                if self.raise_again(actor) is not None:
                     return self.wait_until_told(until)
-                self.deaths.append(actor)
-                assert status == -signal.SIGKILL, (actor, status, self.logs())
-                self.start(actor, resume=True)
+
+    def answer(self) -> bool:
+        """Approve as alice once the pull request is there; whether that is done."""
+        opened = [capture.pull_request for capture in self.rows() if capture.pull_request is not None]
+        if not opened:
+            return False
+        body = f"/approve-capture {REGIME.trace_id}"
+        assert self.forge is not None
+        try:
+            said = self.forge.call("comments", full_name=REPOSITORY, number=opened[0])
+            if all(comment["body"] != body for comment in said):
+                self.forge.call("comment", full_name=REPOSITORY, number=opened[0], login="alice", body=body)
+        except Unavailable:
+            return False  # it is away, or died with the comment in hand
+        return True
 
     def wait_until_told(self, until: float) -> None:
         """Wait until the broker has put everything on record that follows from the loop's end."""
         while not self.done():
             assert time.monotonic() < until, (self.rows(), self.kinds(), self.logs())
-            status = self.nursery.order(poll=self.pids["broker"])
-            if status is not None:
-                self.reaped.add(self.pids["broker"])
-                assert status == -signal.SIGKILL, (status, self.logs())
-                self.deaths.append("broker")
-                self.start("broker")
-            time.sleep(0.02)
+            for actor in ("broker", "forge"):
+                self.raise_again(actor)
+            time.sleep(0.01)
 
     def session(self) -> list[dict[str, Any]]:
         log = self.layout.workspace / "state" / "session.jsonl"
@@ -222,9 +264,17 @@ class Job:
 
     def done(self) -> bool:
         """Tell whether the job is over on record: everybody told, the calibration committed, all of it sealed."""
-        draft = [thread.number for thread in self.sandbox.threads(REPOSITORY) if thread.pull and thread.pull.draft]
-        over = {"capture.rescoped", "forge.pull_request_ready", "bridge.rescope_acknowledged"}
-        return not draft and over <= set(self.kinds())
+        if not {"capture.rescoped", "forge.pull_request_ready", "bridge.rescope_acknowledged"} <= set(self.kinds()):
+            return False
+        with contextlib.suppress(Unavailable):
+            return not any(thread["pull"]["draft"] for thread in self.threads())
+        return False
+
+    def threads(self) -> list[dict[str, Any]]:
+        """List the pull requests as the forge has them."""
+        assert self.forge is not None
+        found: list[dict[str, Any]] = self.forge.call("threads", full_name=REPOSITORY)
+        return found
 
     @property
     def database(self) -> Database:
@@ -243,27 +293,34 @@ class Job:
                 os.kill(pid, signal.SIGKILL)
             while pid not in self.reaped and self.nursery.order(poll=pid) is None:
                 time.sleep(0.005)
-        self.wire.stop()
-        self.sandbox.close()
+        if self.wire is not None:
+            self.wire.stop()
         if self._database is not None:
             self._database.close()
 
 
-def job(nursery: Nursery, prepared: Path, root: Path, program: list[str], cut: tuple[str, int] = ("before", 0)) -> Job:
-    """Copy the set-up, start its forge, write its settings."""
+def job(
+    nursery: Nursery,
+    prepared: Path,
+    root: Path,
+    program: list[str],
+    *,
+    cut: tuple[str, int] | None = None,
+    forge: tuple[str, int] = ("before", 0),
+) -> Job:
+    """Copy the set-up, start its forge, write its settings. `cut` is where requests to the forge are cut, `forge` where
+    it dies itself."""
     shutil.copytree(prepared, root, dirs_exist_ok=True)
     layout = Layout(root)
-    sandbox = Sandbox.start(root / "forge")
-    plant(sandbox, layout.seed)
-    wire = CutWire(sandbox.url, *cut)
-    sandbox.world.url = wire.url
     port = free_port()
+    made = Job(nursery, layout, None if cut is None else CutWire("", *cut), port)
+    address = made.start_forge(*forge)
     layout.config.unlink()
     layout.config.write_text(
         f"""repository = "github.com/{REPOSITORY}"
 [forge]
 repositories = ["{REPOSITORY}"]
-api_url = "{wire.url}"
+api_url = "{address}"
 token_file = "forge.token"
 [signed]
 environment = "demo"
@@ -276,7 +333,7 @@ publish = "calibrations"
 """
     )
     layout.config.chmod(0o600)
-    return Job(nursery, layout, sandbox, wire, port)
+    return made
 
 
 def assert_ended_well(done: Job) -> None:
@@ -291,10 +348,8 @@ def assert_ended_well(done: Job) -> None:
     for once in ("ask.opened", "ask.answered", "forge.pull_request_opened", "capture.ready", "capture.rescoped"):
         assert kinds.count(once) == 1, (once, kinds)
     assert kinds.count("bridge.rescope_acknowledged") == 1
-    threads = done.sandbox.threads(REPOSITORY)
-    assert [(thread.title.startswith("Measure") or True, thread.pull is not None) for thread in threads] == [
-        (True, True)
-    ]
+    (thread,) = done.threads()
+    assert thread["pull"]["draft"] is False
     segments = [line["regime"] for line in done.session() if line["kind"] == "segment"]
     assert segments == ["default", REGIME.trace_id]
     admitted = (done.layout.workspace / "state" / "admissions.jsonl").read_text().splitlines()
@@ -323,17 +378,21 @@ def stub(root: Path, death: str = ":") -> list[str]:
         ("nobody", "before", 0),
         *(("broker", *point) for point in points(COMMITS, 8)),
         *(("loop", *point) for point in points(FSYNCS, 4)),
+        *(("forge", *point) for point in points(LINES, 2)),
     ],
 )
 def test_killed_at_any_write_it_ends_once(
     nursery: Nursery, prepared: Path, short: Path, victim: str, moment: str, number: int
 ) -> None:
-    """A broker at its n-th commit, a loop at its n-th fsync; the twin is the run in which nobody dies."""
-    made = job(nursery, prepared, short / "job", stub(short / "stub"))
+    """A broker at its n-th commit, a loop at its n-th fsync, a forge at the n-th line of its journal; the twin is the
+    run in which nobody dies."""
+    forge = (moment, number) if victim == "forge" else ("before", 0)
+    made = job(nursery, prepared, short / "job", stub(short / "stub"), forge=forge)
     try:
         made.run(victim, moment, number)
         assert_ended_well(made)
         assert set(made.deaths) <= {victim}
+        assert made.deaths or number > SURE.get(victim, 0), "this point is in every run"
     finally:
         made.close()
 
@@ -344,7 +403,7 @@ def test_a_forge_that_dies_at_a_request_and_comes_back_has_one_pull_request(
     nursery: Nursery, prepared: Path, short: Path, moment: str, number: int
 ) -> None:
     """Whether or not the request took effect, whose answer nobody has."""
-    made = job(nursery, prepared, short / "job", stub(short / "stub"), (moment, number))
+    made = job(nursery, prepared, short / "job", stub(short / "stub"), cut=(moment, number))
     try:
         made.run("nobody", "before", 0)
         assert_ended_well(made)
@@ -370,7 +429,7 @@ def test_a_capture_program_that_dies_is_run_again_as_the_same_capture(
 
 
 @pytest.mark.xdist_group("whole-job-others")
-@pytest.mark.parametrize("victim", ["inference server", "broker", "capture program"])
+@pytest.mark.parametrize("victim", ["inference server", "broker", "capture program", "forge"])
 def test_with_a_capture_that_measures(nursery: Nursery, prepared: Path, short: Path, victim: str) -> None:
     """In the middle of the load the endpoint, the broker or the program is killed; the trace is one measurement's."""
     port = free_port()
@@ -393,8 +452,8 @@ def test_with_a_capture_that_measures(nursery: Nursery, prepared: Path, short: P
                 server.kill()
                 server.communicate()
                 server = subprocess.Popen(endpoint, stdout=subprocess.PIPE)
-            case "broker":
-                os.kill(made.pids["broker"], signal.SIGKILL)
+            case "broker" | "forge":
+                os.kill(made.pids[victim], signal.SIGKILL)
             case "capture program":
                 keeper = json.loads((loaded[0].parent / "began.json").read_text())["pid"]
                 children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
