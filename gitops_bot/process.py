@@ -132,6 +132,42 @@ def run(
         return Completed(returncode, out.read(OUTPUT_CAP), err.read(OUTPUT_CAP))
 
 
+def run_attended(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float,
+) -> Completed:
+    """Run a program that may ask the person at the terminal (a PIN, a passphrase): it stays in our own session and
+    group, so that an interrupt reaches both and only the program itself, not what it started, can be ended.
+
+    Raises:
+        Unavailable: it cannot be started or outlasts `timeout` seconds (it is killed).
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        try:
+            child = subprocess.Popen(
+                list(argv), cwd=cwd, env=clean_environment(env), stdin=given, stdout=out, stderr=err, close_fds=True
+            )
+        except OSError as error:
+            raise Unavailable(f"cannot start {argv[0]}: {error.strerror}") from error
+        try:
+            returncode = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"{argv[0]} took longer than {timeout:g} s") from None
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+        out.seek(0)
+        err.seek(0)
+        return Completed(returncode, out.read(OUTPUT_CAP), err.read(OUTPUT_CAP))
+
+
 def end_group(child: Child, *, grace: float = 3.0) -> None:
     """End a started program and everything in its group: SIGTERM, `grace` seconds, SIGKILL. Reaps it."""
     if grace > 0 and child.poll() is None:

@@ -6,7 +6,7 @@ Whose key it is, is the policy's to say (step 6).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gitops_bot.core.canonical import Digest, canonical, digest
 from gitops_bot.core.errors import Refused
@@ -14,7 +14,10 @@ from gitops_bot.core.principals import Identity, IdentityKind, Principal
 from gitops_bot.policy.lookup import principal_of
 from gitops_bot.policy.model import Policy
 from gitops_bot.signed.evidence import Commit, SignatureKind, Signed, Window
-from gitops_bot.store.signatures import KeyRevocation
+
+if TYPE_CHECKING:
+    # An approver's machine has these engines and no database.
+    from gitops_bot.store.signatures import KeyRevocation
 
 _KINDS: Final[Mapping[SignatureKind, IdentityKind]] = {
     SignatureKind.OPENPGP: IdentityKind.OPENPGP,
@@ -74,7 +77,7 @@ class Keys:
         return pair.agree(found, pair.second.verify(commit, window))
 
 
-def key_set_hash(policy: Policy, certificates: Mapping[str, bytes], revoked: tuple[KeyRevocation, ...]) -> Digest:
+def key_set_hash(policy: Policy, certificates: Mapping[str, bytes], revoked: "tuple[KeyRevocation, ...]") -> Digest:
     """Name a key set: certificates by fingerprint, SSH keys with their dates, and every remembered revocation."""
     content = {
         "openpgp": {name: digest("gitops-bot/certificate/v1", content) for name, content in certificates.items()},

@@ -95,6 +95,8 @@ class Remote:
     user: str = "x-access-token"
     ssh_key: Path | None = None
     known_hosts: Path | None = None
+    agent: Path | None = None
+    """The socket of a person's ssh-agent, whose keys may then be offered; the bot has none."""
 
 
 class Repository:
@@ -194,6 +196,27 @@ class Repository:
             stdin=stdin,
             timeout=timeout,
             limits=limits,
+        )
+
+    def attended(
+        self,
+        *arguments: str,
+        stdin: bytes,
+        environment: Mapping[str, str],
+        settings: tuple[str, ...],
+        timeout: float,
+    ) -> Completed:
+        """Run git on our own objects at a person's terminal, where what signs for it may ask for a PIN.
+
+        Raises:
+            Unavailable: git cannot be started or outlasts `timeout` seconds.
+        """
+        return process.run_attended(
+            self._argv(arguments, settings, network=False),
+            cwd=self.folder,
+            env=self._environment(network=False) | dict(environment),
+            stdin=stdin,
+            timeout=timeout,
         )
 
     def output(self, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -300,8 +323,8 @@ class Repository:
         options = [
             "BatchMode=yes",
             "StrictHostKeyChecking=yes",
-            "IdentitiesOnly=yes",
-            "IdentityAgent=none",
+            f"IdentitiesOnly={'yes' if self._remote.agent is None else 'no'}",
+            "IdentityAgent=none" if self._remote.agent is None else f'IdentityAgent="{self._remote.agent}"',
             "PermitLocalCommand=no",
             "ClearAllForwardings=yes",
             "ConnectTimeout=20",
