@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, stdev
 from typing import Any
 
@@ -33,6 +33,17 @@ class Script:
     gap_deviation: float = 15.0
     factor: float = 2.0
     places: int = 4
+
+    def slowed(self, times: float) -> "Script":
+        """Give the same endpoint with every time so many times as long, for a machine with long delays of its own."""
+        return replace(
+            self,
+            overhead=self.overhead * times,
+            per_token=self.per_token * times,
+            first_deviation=self.first_deviation * times,
+            gap=self.gap * times,
+            gap_deviation=self.gap_deviation * times,
+        )
 
 
 class _Server(http.server.ThreadingHTTPServer):

@@ -22,7 +22,7 @@ from gitops_bot.store.roles import Role
 from tests.capture_stage import CaptureStage
 from tests.store_fixtures import FreshDatabase
 
-SLOW = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(60)"
+SLOW = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(300)"
 PACE = Pace(batch=5, lease_ms=2_000, first_ms=1, most_ms=20)
 
 
@@ -34,7 +34,7 @@ def alive(pid: int) -> bool:
 
 
 def until(duties: list[RowDuty], question: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not question():
         assert time.monotonic() < deadline, "waited too long"
         for duty in duties:
@@ -47,7 +47,7 @@ def test_a_running_capture_ends_with_its_authority(sqlite_database: FreshDatabas
     """The twin: while the approval stands and a loop waits, it goes on."""
     stage = CaptureStage(sqlite_database.open(Role.BROKER), folder=tmp_path, forge=False)
     pid = tmp_path / "pid"
-    capturer = LocalCapturer(tmp_path / "jobs", [sys.executable, "-c", SLOW, str(pid)], Limits(), 60)
+    capturer = LocalCapturer(tmp_path / "jobs", [sys.executable, "-c", SLOW, str(pid)], Limits(), 300)
     advance = Advance(stage.database, stage.rules, stage.place, None, Measuring(capturer, attempts=1, poll_ms=10))
     routes = {**OnBridge(stage.database, stage.link).routes(), **job_routes(capturer)}
     duties = [

@@ -54,7 +54,7 @@ def turn(workspace: Path, prompt: str, url: str = "", regime: str = "") -> "subp
         env={"GITOPS_BOT_URL": url, "GITOPS_BOT_TOKEN": "agent-token", "LOOP_REGIME": regime},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
 
 

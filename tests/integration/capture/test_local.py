@@ -30,7 +30,12 @@ pathlib.Path("knobs.json").write_text(json.dumps({"v": 1, "knobs": {"MOCK_TTFT_M
 SLOW = "import pathlib, time; pathlib.Path('up').touch(); time.sleep(60)"
 
 
-def until(question: Callable[[], object], seconds: float = 10.0) -> None:
+def awaiting(go: Path) -> str:
+    """The beginning of a program that goes on once a file is there."""
+    return f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
+
+
+def until(question: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not question():
         assert time.monotonic() < deadline, "waited too long"
@@ -45,7 +50,7 @@ def result(capturer: LocalCapturer, job: str) -> CaptureResult:
 
 
 def failure(capturer: LocalCapturer, job: str) -> str:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             assert capturer.poll(job) is None, "a result"
@@ -72,7 +77,7 @@ def keeper_of(root: Path, job: str) -> int:
 def make(tmp_path: Path) -> Iterator[Callable[..., LocalCapturer]]:
     made: list[LocalCapturer] = []
 
-    def build(program: str, *, timeout: float = 30.0, limits: Limits = NO_LIMITS) -> LocalCapturer:
+    def build(program: str, *, timeout: float = 120.0, limits: Limits = NO_LIMITS) -> LocalCapturer:
         made.append(LocalCapturer(tmp_path / "jobs", [sys.executable, "-c", program], limits, timeout))
         return made[-1]
 
@@ -197,14 +202,14 @@ def test_an_unknown_job_failed_and_its_cancelling_is_no_error(make: Callable[...
 
 def test_a_killed_broker_loses_nothing(make: Callable[..., LocalCapturer], tmp_path: Path) -> None:
     """kill -9 of the broker: the job goes on and a new broker picks its result up."""
-    program = "import time; time.sleep(1)\n" + GOOD
+    program = awaiting(tmp_path / "go") + GOOD
     broker = (
         "import sys, time, pathlib\n"
         "from gitops_bot.capture.local import LocalCapturer\n"
         "from gitops_bot.core.captures import Regime\n"
         "from gitops_bot.process import Limits\n"
         f"capturer = LocalCapturer(pathlib.Path({str(tmp_path / 'jobs')!r}), [sys.executable, '-c', {program!r}], "
-        "Limits(), 30)\n"
+        "Limits(), 120)\n"
         f"capturer.submit('a-1', Regime(*{(REGIME.model, 2, 1, 4, 0, REGIME.long_frac)!r}))\n"
         "print('submitted', flush=True); time.sleep(60)\n"
     )
@@ -216,6 +221,7 @@ def test_a_killed_broker_loses_nothing(make: Callable[..., LocalCapturer], tmp_p
         child.wait()
     capturer = make(program)
     assert capturer.poll("a-1") is None
+    (tmp_path / "go").touch()
     capturer.submit("a-1", REGIME)
     assert result(capturer, "a-1").knobs
 
@@ -264,11 +270,12 @@ def test_cancel_ends_grandchildren_and_for_good(make: Callable[..., LocalCapture
 
 def test_cancel_of_another_job_leaves_this_one(make: Callable[..., LocalCapturer], tmp_path: Path) -> None:
     """The accepting twin of cancelling: a neighbour goes on to its result."""
-    capturer = make("import time; time.sleep(0.5)\n" + GOOD)
+    capturer = make(awaiting(tmp_path / "go") + GOOD)
     capturer.submit("a-1", REGIME)
     capturer.submit("a-2", REGIME)
     keeper_of(tmp_path / "jobs", "a-1")
     capturer.cancel("a-1")
+    (tmp_path / "go").touch()
     assert result(capturer, "a-2")
     assert failure(capturer, "a-1") == "cancelled"
 

@@ -57,7 +57,7 @@ class Bridge:
 
     def __init__(self, address: str, token: str | None = None) -> None:
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), 10)
+        self.socket = socket.create_connection((host, int(port)), 60)
         self.file = self.socket.makefile("rb")
         if token is not None:
             self.auth = self.ask({"auth": token})
@@ -109,7 +109,7 @@ class Loop:
         command += [*options, "--", *self.agent]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "SECRET_X": "leak"})
 
-    def end(self, timeout: float = 30) -> int:
+    def end(self, timeout: float = 120) -> int:
         """Wait for its end; give the exit status."""
         assert self.process is not None
         self.process.communicate(timeout=timeout)
@@ -128,7 +128,7 @@ class Loop:
     def kinds(self, kind: str) -> list[dict[str, Any]]:
         return [line for line in self.log() if line["kind"] == kind]
 
-    def until(self, seen: Callable[[], Any], timeout: float = 20) -> Any:
+    def until(self, seen: Callable[[], Any], timeout: float = 120) -> Any:
         """Wait until something is so."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:

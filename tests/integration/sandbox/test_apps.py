@@ -28,7 +28,7 @@ def _keys(name: str) -> tuple[str, str]:
 
 def _ask(forge, token: str, installation: int = 7) -> requests.Response:
     there = f"{forge.sandbox.url}/app/installations/{installation}/access_tokens"
-    return requests.post(there, headers={"Authorization": f"Bearer {token}"}, timeout=10)
+    return requests.post(there, headers={"Authorization": f"Bearer {token}"}, timeout=60)
 
 
 def _claims(now: int) -> dict[str, object]:
@@ -57,10 +57,10 @@ def test_a_token_of_an_installation_lives_an_hour_and_asks_not_who_it_is(forge) 
     assert given.status_code == 201
     headers = {"Authorization": f"token {given.json()['token']}"}
     there = f"{forge.sandbox.url}/repos/{REPOSITORY}"
-    assert requests.get(there, headers=headers, timeout=10).status_code == 200
-    assert requests.get(f"{forge.sandbox.url}/user", headers=headers, timeout=10).status_code == 403
+    assert requests.get(there, headers=headers, timeout=60).status_code == 200
+    assert requests.get(f"{forge.sandbox.url}/user", headers=headers, timeout=60).status_code == 403
     forge.now += 3600
-    assert requests.get(there, headers=headers, timeout=10).status_code == 401
+    assert requests.get(there, headers=headers, timeout=60).status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -114,11 +114,11 @@ def test_a_request_beyond_the_cap_is_413(forge) -> None:
     """Over 8 MB nothing is read into the forge; a file of 4 MB in base64 fits."""
     there = f"{forge.sandbox.url}/repos/{REPOSITORY}/git/blobs"
     headers = {"Authorization": f"token {forge.tokens['alice']}"}
-    fits = requests.post(there, json={"content": "x" * 4_194_304}, headers=headers, timeout=30)
+    fits = requests.post(there, json={"content": "x" * 4_194_304}, headers=headers, timeout=120)
     assert fits.status_code == 201
-    larger = requests.post(there, json={"content": "x" * 4_194_305}, headers=headers, timeout=30)
+    larger = requests.post(there, json={"content": "x" * 4_194_305}, headers=headers, timeout=120)
     assert larger.status_code == 422
-    beyond = requests.post(there, data=b"x" * (8 * 1024 * 1024 + 1), headers=headers, timeout=30)
+    beyond = requests.post(there, data=b"x" * (8 * 1024 * 1024 + 1), headers=headers, timeout=120)
     assert beyond.status_code == 413
 
 
@@ -132,17 +132,17 @@ def test_many_at_once_leave_one_reaction_and_every_comment(forge) -> None:
     gate = threading.Barrier(8)
 
     def act() -> None:
-        gate.wait(10)
+        gate.wait(60)
         reaction = f"{here}/comments/{written}/reactions"
-        answer = requests.post(reaction, json={"content": "eyes"}, headers=headers, timeout=30)
+        answer = requests.post(reaction, json={"content": "eyes"}, headers=headers, timeout=120)
         statuses.append(answer.status_code)
-        requests.post(f"{here}/{number}/comments", json={"body": "mine"}, headers=headers, timeout=30)
+        requests.post(f"{here}/{number}/comments", json={"body": "mine"}, headers=headers, timeout=120)
 
     threads = [threading.Thread(target=act) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert sorted(statuses) == [200] * 7 + [201]
     assert len(forge.sandbox.reactions(written)) == 1
     assert len({comment.id for comment in forge.sandbox.comments(REPOSITORY, number)}) == 9

@@ -216,7 +216,7 @@ def test_a_request_that_is_no_object_of_texts_is_refused(forge, body: bytes, sta
         f"{forge.sandbox.url}/repos/{REPOSITORY}/issues/{number}/comments",
         data=body,
         headers={"Authorization": f"Bearer {forge.tokens['alice']}"},
-        timeout=10,
+        timeout=60,
     )
     assert answer.status_code == status
 

@@ -92,18 +92,27 @@ def test_an_unknown_path_and_method_are_404_in_json(forge) -> None:
         assert '"Not Found"' in body
 
 
-def test_a_slow_answer_is_late_and_well_and_holds_up_nobody(forge) -> None:
+def test_a_slow_answer_is_late_and_well_and_holds_up_nobody(forge, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one waits, another is served."""
+    slept: list[float] = []
+    served = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        assert served.wait(60)
+
+    monkeypatch.setattr(forge.sandbox.world, "sleep", sleep)
     forge.sandbox.slow_next("GET /user", 1.5)
     late: list[str] = []
     waiting = threading.Thread(target=lambda: late.append(forge.client("alice").get_user().login))
     waiting.start()
-    while not forge.sandbox.requests:
+    while not slept:
         threading.Event().wait(0.01)
     assert forge.repository("bob").full_name == REPOSITORY
     assert late == []
+    served.set()
     waiting.join()
-    assert late == ["alice"]
+    assert (late, slept) == (["alice"], [1.5])
 
 
 def test_a_head_moves_after_so_many_reads(forge) -> None:

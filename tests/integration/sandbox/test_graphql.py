@@ -50,7 +50,7 @@ mutation($id: ID!) {
 def _ask(forge, login: str, query: str, **variables: object) -> dict:
     headers = {"Authorization": f"bearer {forge.tokens[login]}"}
     body = {"query": query, "variables": variables}
-    return requests.post(f"{forge.sandbox.url}/graphql", json=body, headers=headers, timeout=10).json()
+    return requests.post(f"{forge.sandbox.url}/graphql", json=body, headers=headers, timeout=60).json()
 
 
 def test_every_field_of_a_pull_request_is_as_the_schema_says(forge) -> None:

@@ -18,11 +18,11 @@ class Page:
     def send(self, act: str, login: str, **fields: object) -> requests.Response:
         """Send a form."""
         form = {"login": login, **{name: str(value) for name, value in fields.items()}}
-        return requests.post(f"{self.url}/{act}", form, headers={"Origin": self.forge.sandbox.url}, timeout=10)
+        return requests.post(f"{self.url}/{act}", form, headers={"Origin": self.forge.sandbox.url}, timeout=60)
 
     def text(self, login: str = "alice") -> str:
         """Read the page."""
-        return requests.get(self.url, params={"as": login}, timeout=10).text
+        return requests.get(self.url, params={"as": login}, timeout=60).text
 
     def forms(self, login: str = "alice") -> set[str]:
         """Name the acts that the page offers."""
@@ -125,6 +125,6 @@ def test_check_runs_of_the_head_are_shown(forge, page: Page) -> None:
         "actions": [{"label": "Refresh", "description": "again", "identifier": "refresh"}],
     }
     there = f"{forge.sandbox.url}/repos/{REPOSITORY}/check-runs"
-    assert requests.post(there, json=body, headers=headers, timeout=10).status_code == 201
+    assert requests.post(there, json=body, headers=headers, timeout=60).status_code == 201
     for words in ("success", "capture request", "Approved", "by capture-desk", "[Refresh]"):
         assert words in page.text()

@@ -52,7 +52,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert SECRET not in Path(f"/proc/{child.pid}/cmdline").read_text()
         finally:
             child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
 
 
 def test_who_knows_the_secret_plays_and_disturbs(url: str) -> None:
@@ -70,28 +70,28 @@ def test_who_knows_the_secret_plays_and_disturbs(url: str) -> None:
     assert (shown["id"], shown["body"], shown["app"]) == (made, "é", app)
     remote.call("fail_next", route_pattern="GET /user", status=503)
     headers = {"Authorization": "token token-of-bob"}
-    assert [requests.get(f"{url}/user", headers=headers, timeout=10).status_code for _ in range(2)] == [503, 200]
+    assert [requests.get(f"{url}/user", headers=headers, timeout=60).status_code for _ in range(2)] == [503, 200]
     assert remote.call("count_requests")["GET /user"] == 2
     remote.call("stop_clock", at=1_900_000_000)
     remote.call("expire_token", token="token-of-bob")
-    assert requests.get(f"{url}/user", headers=headers, timeout=10).status_code == 401
+    assert requests.get(f"{url}/user", headers=headers, timeout=60).status_code == 401
 
 
 def test_the_seed_has_apps_teams_and_webhooks(url: str) -> None:
     headers = {"Authorization": "token token-of-alice"}
-    team = requests.get(f"{url}/organizations/50/team/9/memberships/alice", headers=headers, timeout=10)
+    team = requests.get(f"{url}/organizations/50/team/9/memberships/alice", headers=headers, timeout=60)
     assert team.json()["state"] == "active"
     app = {"Authorization": "token ghs_app"}
-    assert requests.get(f"{url}/repos/{REPOSITORY}", headers=app, timeout=10).status_code == 200
-    assert requests.get(f"{url}/user", headers=app, timeout=10).status_code == 403
+    assert requests.get(f"{url}/repos/{REPOSITORY}", headers=app, timeout=60).status_code == 200
+    assert requests.get(f"{url}/user", headers=app, timeout=60).status_code == 403
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", SECRET + "x", SECRET[:-1], "é" * 20])
 def test_who_does_not_know_it_does_nothing(url: str, secret: str) -> None:
     headers = {"Authorization": f"Bearer {secret}".encode()}
     body = {"do": "add_account", "with": {"login": "eve", "id": 666}}
-    assert requests.post(f"{url}/_control", json=body, headers=headers, timeout=10).status_code == 401
-    assert requests.post(f"{url}/_control", json=body, timeout=10).status_code == 401
+    assert requests.post(f"{url}/_control", json=body, headers=headers, timeout=60).status_code == 401
+    assert requests.post(f"{url}/_control", json=body, timeout=60).status_code == 401
     remote = RemoteControl(url, SECRET)
     with pytest.raises(Unavailable):
         remote.call("grant", full_name=REPOSITORY, login="eve", role_name="admin")
@@ -125,11 +125,11 @@ def test_every_listed_method_is_one_of_the_forge() -> None:
 
 @pytest.mark.parametrize(("secret", "mode"), [(SECRET, 0o640), ("short", 0o600), ("two words of a secret", 0o600)])
 def test_a_secret_that_is_none_starts_nothing(tmp_path: Path, secret: str, mode: int) -> None:
-    done = subprocess.run(_files(tmp_path, secret, mode), capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(_files(tmp_path, secret, mode), capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert secret not in done.stderr
 
 
 def test_without_a_secret_there_is_no_such_address(forge) -> None:
-    answered = requests.post(f"{forge.sandbox.url}/_control", json={"do": "branches"}, timeout=10)
+    answered = requests.post(f"{forge.sandbox.url}/_control", json={"do": "branches"}, timeout=60)
     assert answered.status_code == 404

@@ -177,7 +177,7 @@ def test_whatever_a_client_sends_is_answered(forge, headers: dict, body: bytes) 
         answered = requests.post(f"{forge.sandbox.url}/{REPOSITORY}.git/{service}", body, headers=given, timeout=60)
         assert answered.status_code in {200, 400, 401, 413, 500}
     assert forge.sandbox.branches(REPOSITORY) == before
-    assert requests.get(f"{forge.sandbox.url}/{REPOSITORY}.git/info/refs?service=x", timeout=10).status_code == 404
+    assert requests.get(f"{forge.sandbox.url}/{REPOSITORY}.git/info/refs?service=x", timeout=60).status_code == 404
 
 
 def test_failures_on_demand_reach_git_too(forge, client: Client) -> None:

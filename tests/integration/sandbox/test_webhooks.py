@@ -90,7 +90,7 @@ def _check(name: str, payload: dict) -> None:
 def test_comments_are_told_signed_and_in_github_s_shape(forge, hook: int, receiver: Receiver) -> None:
     """Created, edited (by somebody else), deleted; each under the signature of its raw bytes."""
     number = forge.draft().number
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     receiver.all()
     made = forge.sandbox.comment(REPOSITORY, number, "carol", "/capture-status\n…é")
     forge.sandbox.edit_comment(REPOSITORY, made, "alice", "changed")
@@ -144,7 +144,7 @@ def test_the_life_of_a_pull_request_is_told(forge, hook: int, receiver: Receiver
 
 def test_the_ping_is_in_github_s_shape(forge, receiver: Receiver) -> None:
     forge.sandbox.add_hook(REPOSITORY, receiver.url, SECRET)
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     ((_, payload),) = receiver.all()
     assert payload["hook"]["config"]["secret"] == "********"
     _check("ping$event", payload)
@@ -169,7 +169,7 @@ def test_no_member_of_the_published_examples_is_missing(forge, hook: int, receiv
 def test_nothing_is_sent_twice_by_itself(forge, hook: int, receiver: Receiver) -> None:
     """Not after a 500, and not where nobody listens; the log says how it went."""
     number = forge.draft().number
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     receiver.all()
     receiver.status = 500
     forge.sandbox.comment(REPOSITORY, number, "carol", "one")
@@ -184,7 +184,7 @@ def test_a_delivery_is_sent_again_on_demand_with_its_id(forge, hook: int, receiv
     forge.sandbox.grant(REPOSITORY, "alice", "admin")
     number = forge.draft().number
     forge.sandbox.comment(REPOSITORY, number, "carol", "one")
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     before = [receiver.got.get() for _ in range(2)][1]
     requester = forge.client("alice").requester
     here = f"/repos/{REPOSITORY}/hooks/{hook}/deliveries"
@@ -207,7 +207,7 @@ def test_a_delivery_is_sent_again_on_demand_with_its_id(forge, hook: int, receiv
 
 def test_deliveries_are_lost_doubled_unsigned_and_out_of_order(forge, hook: int, receiver: Receiver) -> None:
     number = forge.draft().number
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     receiver.all()
 
     def heard(*bodies: str) -> list[tuple[str, bool]]:
@@ -235,11 +235,11 @@ def test_who_is_not_told(forge, hook: int, receiver: Receiver) -> None:
     forge.sandbox.comment("acme/other", elsewhere, "carol", "x")
     forge.sandbox.change_hook(REPOSITORY, hook, active=False)
     forge.sandbox.comment(REPOSITORY, forge.sandbox.issue(REPOSITORY, "carol", "Q"), "carol", "x")
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     assert receiver.all() == []
     forge.sandbox.change_hook(REPOSITORY, hook, active=True)
     forge.sandbox.comment(REPOSITORY, forge.sandbox.issue(REPOSITORY, "carol", "Q"), "carol", "x")
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     ((_, told),) = receiver.all()
     assert "pull_request" not in told["issue"]
     _check("issue_comment$created", told)
@@ -264,38 +264,40 @@ def test_nothing_is_sent_off_this_machine(forge, receiver: Receiver, url: str) -
     headers = {"Authorization": f"token {forge.tokens['alice']}"}
     there = f"{forge.sandbox.url}/repos/{REPOSITORY}/hooks"
     body = {"config": {"url": url, "content_type": "json"}, "events": ["issue_comment"]}
-    assert requests.post(there, json=body, headers=headers, timeout=10).status_code == 422
+    assert requests.post(there, json=body, headers=headers, timeout=60).status_code == 422
     body["config"]["url"] = receiver.url
-    made = requests.post(there, json=body, headers=headers, timeout=10)
+    made = requests.post(there, json=body, headers=headers, timeout=60)
     assert made.status_code == 201
-    assert requests.delete(f"{there}/{made.json()['id']}", headers=headers, timeout=10).status_code == 204
-    forge.sandbox.wait_for_deliveries()
+    assert requests.delete(f"{there}/{made.json()['id']}", headers=headers, timeout=60).status_code == 204
+    assert forge.sandbox.wait_for_deliveries()
 
 
 def test_only_an_administrator_sees_webhooks(forge, hook: int) -> None:
     headers = {"Authorization": f"token {forge.tokens['alice']}"}
     there = f"{forge.sandbox.url}/repos/{REPOSITORY}/hooks"
     for path in (there, f"{there}/{hook}", f"{there}/{hook}/deliveries"):
-        assert requests.get(path, headers=headers, timeout=10).status_code == 403
+        assert requests.get(path, headers=headers, timeout=60).status_code == 403
         forge.sandbox.grant(REPOSITORY, "alice", "admin")
-        assert requests.get(path, headers=headers, timeout=10).status_code == 200
+        assert requests.get(path, headers=headers, timeout=60).status_code == 200
         forge.sandbox.grant(REPOSITORY, "alice", "write")
 
 
 def test_a_forge_that_closes_sends_no_more_and_waits_for_nobody(forge, hook: int, receiver: Receiver) -> None:
     """What was not sent by then is lost, as at GitHub on a bad day; polling repairs."""
     number = forge.draft().number
-    forge.sandbox.wait_for_deliveries()
+    assert forge.sandbox.wait_for_deliveries()
     receiver.all()
     forge.sandbox.hold_deliveries()
     for body in ("one", "two", "three"):
         forge.sandbox.comment(REPOSITORY, number, "carol", body)
+    deliverer = forge.sandbox._deliverer
     with forge.sandbox.world.lock:  # the answer to the first cannot be logged meanwhile
         forge.sandbox.release_deliveries()
-        receiver.got.get(timeout=10)  # the first has left before the forge begins to close
+        receiver.got.get(timeout=60)  # the first has left before the forge begins to close
         closing = threading.Thread(target=forge.sandbox.close)
         closing.start()
-        threading.Event().wait(0.5)
-    closing.join(20)
+        while not deliverer._closing:  # nor the second be taken up, before the forge has begun
+            threading.Event().wait(0.01)
+    closing.join(60)
     assert not closing.is_alive()
     assert receiver.all() == []

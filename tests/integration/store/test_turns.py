@@ -91,7 +91,7 @@ def test_a_killed_writer_lets_go_and_leaves_nothing(counted: FreshDatabase) -> N
     assert process.stdout is not None
     assert process.stdout.readline() == "holding\n"
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=10)
+    process.communicate(timeout=120)
     with counted.open(Role.BROKER).write() as tx:
         found = int(tx.execute(select(CURSORS.c.value).with_for_update()).scalar_one())
         tx.execute(update(CURSORS).values(value=str(found + 1)))
@@ -106,4 +106,4 @@ def test_a_writer_waits_for_another_process_and_then_sees_its_work(counted: Fres
     assert process.stdout.readline() == "holding\n"
     with counted.open(Role.BROKER).write() as tx:
         assert tx.execute(select(CURSORS.c.value).with_for_update()).scalar_one() == "1"
-    process.communicate(timeout=10)
+    process.communicate(timeout=120)

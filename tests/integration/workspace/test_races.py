@@ -35,7 +35,7 @@ def at_once(database: FreshDatabase, path: str, bodies: list[dict[str, Any]], to
     found: list[TestResponse] = []
 
     def post(number: int) -> None:
-        gate.wait(30)
+        gate.wait(60)
         headers = {"Authorization": f"Bearer {tokens[number]}"}
         found.append(clients[number].post(f"/api/v1{path}", json=bodies[number], headers=headers))
 
@@ -43,7 +43,7 @@ def at_once(database: FreshDatabase, path: str, bodies: list[dict[str, Any]], to
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     return found
 
 
