@@ -8,7 +8,7 @@ import difflib
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,11 @@ _AGENT_NAMES: Final = ("GITOPS_BOT_URL", "GITOPS_BOT_TOKEN", "LOOP_REGIME")
 _EXEMPT: Final = frozenset({*_AGENT_NAMES, "GITOPS_BOT_CONFIG"})
 _STARTER: Final = (
     "CONTROL_ADDR", "CONTROL_TOKEN_FILE", "LOOP_ID", "LOOP_AGENT", "LOOP_RESUME", "AGENT_TOKEN_FILE",
+)  # fmt: skip
+_PERSON_NAMES: Final = (
+    "HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "PATH", "TERM", "GPG_TTY", "GNUPGHOME",
+    "SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "SSH_SK_PROVIDER", "DISPLAY", "WAYLAND_DISPLAY",
+    "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS",
 )  # fmt: skip
 _EXEMPT_PREFIX: Final = "GITOPS_BOT_TEST_"
 _MAX_FILE: Final = 1024 * 1024
@@ -138,6 +143,12 @@ class Settings:
 def agent_environment() -> dict[str, str]:
     """Give what a loop hands to its agent and judge: the three names, a missing one as the empty string."""
     return {name: os.environ.get(name, "") for name in _AGENT_NAMES}
+
+
+def person_environment() -> dict[str, str]:
+    """Give what a person's own programs need to find their folders and keys and to ask for a PIN; what is not set is
+    left out."""
+    return {name: os.environ[name] for name in _PERSON_NAMES if os.environ.get(name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,15 +314,7 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
             time("forge", "poll_fast"),
             time("forge", "poll_slow"),
         ),
-        signed=SignedSettings(
-            values["signed"]["remote"] or None,
-            values["signed"]["repository_id"],
-            path(values["signed"]["keys_dir"]) or state / "keys",
-            path(values["signed"]["bot_key_file"]),
-            time("signed", "poll"),
-            time("signed", "max_fetch_age"),
-            time("signed", "skew"),
-        ),
+        signed=_signed(values["signed"], path, state, lambda key: time("signed", key)),
         capture=_capture(capture, path(capture["publish"]), time("capture", "timeout")),
         bind_host=host,
         bind_port=int(port),
@@ -324,6 +327,20 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
         repeat_after=time("asks", "repeat_after"),
         max_open_gated=values["asks"]["max_open_gated"],
         max_open_bound=values["asks"]["max_open_bound"],
+    )
+
+
+def _signed(
+    values: Mapping[str, Any], path: Callable[[str], Path | None], state: Path, time: Callable[[str], int]
+) -> SignedSettings:
+    return SignedSettings(
+        remote=values["remote"] or None,
+        repository_id=values["repository_id"],
+        keys_dir=path(values["keys_dir"]) or state / "keys",
+        bot_key_file=path(values["bot_key_file"]),
+        poll=time("poll"),
+        max_fetch_age=time("max_fetch_age"),
+        skew=time("skew"),
     )
 
 

@@ -150,9 +150,9 @@ class Announcer:
 
     def _head(self, tx: Tx) -> dict[str, bytes]:
         head = ledger.head(tx)
-        if head.seq == 0:
-            return {}
-        return publication.ledger_file(head.seq, head.hash, self._place.epoch, tx.now)
+        # The time of the seal, not of now: the same head again is the same file.
+        at = ledger.sealed_at(tx, head.seq)
+        return {} if at is None else publication.ledger_file(head.seq, head.hash, self._place.epoch, at)
 
     def _request(self, tx: Tx, ask_id: AskId) -> dict[str, bytes]:
         found = requesting.known(tx, ask_id)

@@ -21,6 +21,7 @@ _UNSEALED: Final = (
     .limit(bindparam("most"))
 )
 _HEAD: Final = select(ledger_seals.c.seq, ledger_seals.c.hash).order_by(ledger_seals.c.seq.desc()).limit(1)
+_SEALED_AT: Final = select(ledger_seals.c.sealed_at).where(ledger_seals.c.seq == bindparam("at"))
 _SEAL_AT: Final = select(ledger_seals.c.hash).where(ledger_seals.c.seq == bindparam("at"))
 _LAST: Final = select(func.max(ledger.c.id))
 _SEAL: Final = insert(ledger_seals)
@@ -91,6 +92,12 @@ def seal_at(tx: Tx, seq: int) -> Digest | None:
     """Give the seal at a place; None where nothing is sealed there."""
     found = tx.execute(_SEAL_AT, {"at": seq}).scalar_one_or_none()
     return None if found is None else Digest(found)
+
+
+def sealed_at(tx: Tx, seq: int) -> int | None:
+    """Tell when a place was sealed, in ms; None where nothing is sealed there."""
+    found: int | None = tx.execute(_SEALED_AT, {"at": seq}).scalar_one_or_none()
+    return found
 
 
 def seal_next(tx: Tx, limit: int, after: int = 0) -> tuple[int, int]:
