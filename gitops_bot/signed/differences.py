@@ -17,6 +17,7 @@ from gitops_bot.signed.repository import Repository
 from gitops_bot.signed.streams import Flood, Slow, Stream
 
 PATIENCE: Final = 3.0
+"""Seconds that one commit may take in the quick way."""
 _TRUST: Final = 3
 _DEPTH: Final = 8
 _TREE: Final = "040000"
@@ -26,10 +27,10 @@ Entries = tuple[Entry, ...]
 
 
 class Differences:
-    """Compares commits with their one parent. `patience` is how many seconds one of them may take."""
+    """Compares commits with their one parent."""
 
-    def __init__(self, repository: Repository, *, patience: float = PATIENCE) -> None:
-        self._whole = Stream(repository, "diff-tree", "--stdin", "-r", *_OPTIONS, patience=patience)
+    def __init__(self, repository: Repository) -> None:
+        self._whole = Stream(repository, "diff-tree", "--stdin", "-r", *_OPTIONS, patience=PATIENCE)
         self._level = Stream(repository, "diff-tree", "--stdin", *_OPTIONS)
         # Git repeats what is no object id. Paths may hold any bytes, but nobody can guess this.
         self._mark = f"-{secrets.token_hex(16)}\n".encode()

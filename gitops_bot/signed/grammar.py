@@ -223,12 +223,13 @@ def read_changes(commit: ObjectId, raw: bytes) -> tuple[Entry, ...]:
 
 
 def read_comparison(before: ObjectId, after: ObjectId, raw: bytes) -> tuple[Entry, ...]:
-    """Read what `git diff-tree --stdin --raw -z --no-renames` says of two trees; folders are entries here.
+    """Read what `git diff-tree --stdin --raw -z --no-renames` says of two trees; folders are entries here. Git ends
+    the line of ids with a line feed all the same.
 
     Raises:
         Malformed: it is not git's output for these trees.
     """
-    return _entries(f"{before} {after}\0".encode("ascii"), raw)
+    return _entries(f"{before} {after}\n".encode("ascii"), raw)
 
 
 def _entries(begin: bytes, raw: bytes) -> tuple[Entry, ...]:

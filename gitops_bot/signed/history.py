@@ -16,7 +16,7 @@ from gitops_bot.signed.grammar import EMPTY_TREES, read_root
 from gitops_bot.signed.objects import Objects
 from gitops_bot.signed.repository import Repository, branch, words
 
-MAX_ROOTS: Final = 100
+MAX_ROOTS: Final = 1_000
 """Commits without a parent that are looked at in one branch; a branch has one."""
 
 

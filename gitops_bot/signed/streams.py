@@ -78,6 +78,9 @@ class Stream:
                 raise Flood(f"git {self._arguments[0]} sent more than {most} bytes")
             seen = max(self._at, len(self._got) - len(end) + 1)
             seen -= self._receive()
+        if found - self._at > most:
+            self.close()
+            raise Flood(f"git {self._arguments[0]} sent more than {most} bytes")
         line = bytes(self._got[self._at : found])
         self._at = found + len(end)
         return line

@@ -275,7 +275,7 @@ def test_a_difference_is_read() -> None:
 
 
 def test_a_comparison_is_read() -> None:
-    assert read_comparison(NONE, BLOB, f"{NONE} {BLOB}\0".encode()) == ()
+    assert read_comparison(NONE, BLOB, f"{NONE} {BLOB}\n".encode()) == ()
 
 
 @pytest.mark.parametrize("raw", [b"x", b"c" * 40, b"c" * 40 + b"\0:", b"c" * 40 + b"\0:000000 100644 0 0 A\0a\0"])
