@@ -65,18 +65,19 @@ def open_key(file: Path, home: Path) -> BotKey:
     file = file.absolute()
     content = _private(file)
     scratch = Path(tempfile.mkdtemp(prefix="gitops-bot-"))
-    try:
+    with contextlib.ExitStack() as failed:
+        failed.callback(shutil.rmtree, scratch, ignore_errors=True)
         if content.lstrip().startswith(_SSH):
-            return _open_ssh(file, scratch)
-        if content.lstrip().startswith(_PGP):
-            return _open_pgp(content, home.absolute(), scratch)
-        raise ConfigError(
-            "the bot's key is neither an OpenSSH private key nor an armored OpenPGP one",
-            fix=f"{_SETTING}: a file from `ssh-keygen -t ed25519` or `gpg --armor --export-secret-keys`",
-        )
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+            key = _open_ssh(file, scratch)
+        elif content.lstrip().startswith(_PGP):
+            key = _open_pgp(content, home.absolute(), scratch)
+        else:
+            raise ConfigError(
+                "the bot's key is neither an OpenSSH private key nor an armored OpenPGP one",
+                fix=f"{_SETTING}: a file from `ssh-keygen -t ed25519` or `gpg --armor --export-secret-keys`",
+            )
+        failed.pop_all()
+        return key
 
 
 def _private(file: Path) -> bytes:
@@ -121,11 +122,10 @@ def _open_pgp(content: bytes, home: Path, scratch: Path) -> BotKey:
     (home / _MARK).write_text(_AGENT_CONF)
     (home / "gpg.conf").write_text(_GPG_CONF)
     key = BotKey(SignatureKind.OPENPGP, "", (), environment, (home, scratch))
-    try:
+    with contextlib.ExitStack() as failed:
+        failed.callback(key.close)
         fingerprint = _take_in(content, environment, scratch)
-    except BaseException:
-        key.close()
-        raise
+        failed.pop_all()
     settings = ("gpg.format=openpgp", "gpg.program=gpg", f"user.signingKey={fingerprint}")
     return BotKey(key.kind, fingerprint, settings, environment, key.folders)
 

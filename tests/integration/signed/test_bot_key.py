@@ -142,7 +142,7 @@ def test_the_key_is_in_no_argument_and_no_variable(
     key = open_key(key_file(tmp_path, content), tmp_path / "home")
     try:
         stage = Stage(tmp_path)
-        commit = stage.publisher(key).publish(ledger_file(1, "sha256:" + "0" * 64, 1, AT), AT).commit  # type: ignore[arg-type] # in form
+        commit = stage.publisher(key).publish(ledger_file(1, "sha256:" + "0" * 64, 1, AT), AT).commit  # type: ignore[arg-type] # a digest in form
     finally:
         key.close()
     assert b"gpgsig" in git(stage.far, "cat-file", "commit", str(commit))

@@ -81,7 +81,7 @@ def test_a_key_has_the_same_material_as_when_it_is_wrapped_for_ssh(name: str) ->
 def ssh_line(public: object) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()  # type: ignore[attr-defined]
+    return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()  # type: ignore[attr-defined] # every kind of key used here has it
 
 
 def test_dates_are_those_of_the_self_signatures() -> None:
