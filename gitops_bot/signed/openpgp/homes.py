@@ -42,7 +42,7 @@ class Homes:
         self._timeout = timeout
 
     def of(self, certificate: CertificateFacts) -> Path | None:
-        """Give the home of a certificate, made or made again where needed; None when gpg cannot read the certificate.
+        """Give the home of a certificate, made or made again where needed; None when gpg does not take the certificate.
 
         Raises:
             Unavailable: gpg is missing, killed or too slow, or the folder cannot be written.
@@ -86,6 +86,9 @@ class Homes:
             raise Unavailable(f"gpg --version ended with status {asked.returncode}")
         with _watched(self._program, home, self._timeout) as gpg:
             result = gpg.import_keys(certificate.content)
+            # One that ends well and says nothing of an import is garbled, which is an answer; a failure is none.
+            if result.returncode == 0 and not result.count:
+                return False
             if result.returncode not in ENDED_BY_ITSELF or result.count != 1:
                 raise Unavailable(f"gpg --import did not get as far as the certificate (status {result.returncode})")
             listed = gpg.list_keys()

@@ -162,6 +162,12 @@ def test_a_certificate_that_gpg_does_not_take_makes_them_disagree(tmp_path: Path
     assert reason(found) is Reason.ENGINES_DISAGREE
 
 
+@pytest.mark.parametrize("always", ["exit 0", "echo all is well; exit 0", "head -c 100000 /dev/urandom; exit 0"])
+def test_a_gpg_that_talks_garbage_from_the_start_makes_them_disagree(always: str, tmp_path: Path) -> None:
+    found = gpg(tmp_path, "alice", program=pretending(tmp_path, verify=always, other=always)).verify(signed(), WINDOW)
+    assert reason(found) is Reason.ENGINES_DISAGREE
+
+
 def home(tmp_path: Path) -> Path:
     (found,) = (tmp_path / "gpg").iterdir()
     return found
