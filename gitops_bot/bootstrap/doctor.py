@@ -1,7 +1,7 @@
 """The whole set-up looked at, one finding each, with the line that repairs it. Nothing is changed.
 
-The database's own findings are `bootstrap.database.check`'s, the forge's `bootstrap.forge_doctor`'s; here are the
-machine, the files and the pin.
+The database's own findings are `bootstrap.database.check`'s, the forge's `bootstrap.forge_doctor`'s, the signed
+channel's `bootstrap.signed_doctor`'s; here are the machine, the files and the pin.
 """
 
 import os
@@ -15,6 +15,7 @@ from gitops_bot.bootstrap import database
 from gitops_bot.bootstrap.database import Finding, open_database
 from gitops_bot.bootstrap.forge_doctor import forge_findings
 from gitops_bot.bootstrap.rules import rules_of
+from gitops_bot.bootstrap.signed_doctor import signed_findings
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.process import run
@@ -33,6 +34,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from database.check(settings.database_url, settings.owner_url)
     yield _policy(settings)
     yield from forge_findings(settings)
+    yield from signed_findings(settings)
     yield _captures(settings)
     yield _isolation(settings)
 

@@ -18,8 +18,8 @@ def doctor(config: Path | None, as_json: bool) -> int:
     """Check everything that this host needs, one line each, with the line that repairs it.
 
     Looks at Python, git, gpg, the state folder and secret files, the database (library, journal, schema, content), the
-    policy's pin, the forge, the capture program, and says how agents are kept apart. Changes nothing. Exits 1 when
-    something is broken.
+    policy's pin, the forge, the signed channel (remote, keys, branches), the capture program, and says how agents are
+    kept apart. Changes nothing. Exits 1 when something is broken.
     """
     from gitops_bot.bootstrap.doctor import examine
     from gitops_bot.config import load
