@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -271,7 +271,9 @@ class Fetcher:
         """Join packs when there are many: each fetch adds one."""
         packs = sum(1 for path in (self.repository.folder / "objects" / "pack").iterdir() if path.suffix == ".pack")
         if packs >= _PACKS:
-            self.repository.run("repack", "-a", "-d", "-q", timeout=600.0)
+            # What was seen does not depend on it; it is tried again at the next look.
+            with suppress(Unavailable):
+                self.repository.run("repack", "-a", "-d", "-q", timeout=600.0)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

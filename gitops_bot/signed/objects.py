@@ -5,7 +5,8 @@ Whoever holds a value from here holds bytes whose size was asked before they wer
 *not* checked.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from types import TracebackType
 from typing import Final, Self
@@ -92,6 +93,43 @@ class Objects:
                 return batch.blobs[change.blob]
         return self._reader.blob(change.blob)
 
+    def new_ids(
+        self,
+        stored: ObjectId | None,
+        tip: ObjectId,
+        *,
+        known: Callable[[ObjectId], bool] = lambda _: False,
+        most: int = MAX_LOOK,
+    ) -> Generator[ObjectId, None, None]:
+        """Name the commits that the tip reaches and the stored tip does not, over all parents, parents first, leaving
+        out those that are known; at most `most` of them. Where so many come, more may be there: the stored tip may
+        move only after a walk that gave fewer. None of them is read. A stored tip that we do not have excludes nothing.
+
+        Raises:
+            Unavailable: git failed.
+        """
+        walk = ["rev-list", "--topo-order", "--reverse", tip]
+        if stored is not None and self._repository.kind(stored) == "commit":
+            walk.append(f"^{stored}")
+        with Stream(self._repository, *walk, "--") as stream:
+            yield from islice((oid for oid in _lines(stream, len(tip)) if not known(oid)), most)
+
+    def read_ahead(self, oids: Iterable[ObjectId]) -> Generator[ObjectId, None, None]:
+        """Give each commit back when it, its change and its file are read: questions about the one given last, and a
+        few around it, then cost no exchange with git. Leaving the walk early ends its processes.
+
+        Raises:
+            Unavailable: one is not there, or git failed.
+        """
+        reader = Reader(self._repository)
+        try:
+            for batch in reader.ahead(oids):
+                self._ahead = batch
+                yield from batch.oids
+        finally:
+            reader.close()
+            self._ahead = Batch(())
+
     def new_commits(
         self,
         stored: ObjectId | None,
@@ -99,25 +137,17 @@ class Objects:
         *,
         known: Callable[[ObjectId], bool] = lambda _: False,
         most: int = MAX_LOOK,
-    ) -> Iterator[ObjectId]:
-        """Walk the commits that the tip reaches and the stored tip does not, over all parents, parents first, leaving
-        out those that are known; at most `most` of them. Where so many come, more may be there: the stored tip may
-        move only after a walk that gave fewer.
+    ) -> Generator[ObjectId, None, None]:
+        """Walk as `new_ids` does, with each commit read when it is given.
 
         Raises:
             Unavailable: git failed.
         """
-        walk = ("rev-list", "--topo-order", "--reverse", tip, *((f"^{stored}",) if stored is not None else ()))
-        reader = Reader(self._repository)
-        try:
-            with Stream(self._repository, *walk, "--") as stream:
-                wanted = islice((oid for oid in _lines(stream, len(tip)) if not known(oid)), most)
-                for batch in reader.ahead(wanted):
-                    self._ahead = batch
-                    yield from batch.oids
-        finally:
-            reader.close()
-            self._ahead = Batch(())
+        with (
+            closing(self.new_ids(stored, tip, known=known, most=most)) as ids,
+            closing(self.read_ahead(ids)) as walk,
+        ):
+            yield from walk
 
     def roots(self, tip: ObjectId, most: int) -> Sequence[ObjectId]:
         """List the commits without a parent that a tip reaches; at most `most` of them.

@@ -144,6 +144,7 @@ class Reader:
 
     def _entries(self, batch: Batch) -> None:
         batch.entries = self._differences.answers(batch.compared)
+        asked = []
         for commit in batch.compared:
             entries = batch.entries[commit.id]
             if isinstance(entries, Refused) or len(entries) != 1:
@@ -151,7 +152,8 @@ class Reader:
             change = read_change(entries, person=_named(entries[0].path))
             if isinstance(change, Change):
                 batch.changes[commit.id] = change
-        self._ask("info", [f"{oid}:{change.path}" for oid, change in batch.changes.items()])
+                asked.append(f"{commit.tree}:{change.path}")
+        self._ask("info", asked)
 
     def _places(self, batch: Batch) -> None:
         for oid in batch.changes:

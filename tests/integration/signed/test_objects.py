@@ -329,6 +329,19 @@ def test_new_commits_come_oldest_first_over_all_parents(court: Court) -> None:
     assert list(court.objects.new_commits(ObjectId(one), tip)) == [side, merge]
 
 
+def test_ids_are_named_without_being_read(court: Court) -> None:
+    """And a stored tip that was lost here hides nothing."""
+    stage = court.stage
+    root = ObjectId(stage.root("alice"))
+    stage.vote("alice", message=b"x" * 70_000)
+    tip = court.fetch()
+    assert list(court.objects.new_ids(None, tip)) == [root, tip]
+    assert list(court.objects.new_ids(root, tip)) == [tip]
+    assert list(court.objects.new_ids(ObjectId("1" * 40), tip)) == [root, tip]
+    assert list(court.objects.read_ahead([tip, root])) == [tip, root]
+    assert list(court.objects.read_ahead([])) == []
+
+
 def test_a_walk_gives_so_many_and_the_next_the_rest(court: Court) -> None:
     for _ in range(7):
         court.stage.vote("alice")
