@@ -58,6 +58,20 @@ class Looked:
     more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Unrooted:
+    """The branch stands on a root of its own form that its person did not soundly sign: nothing on it counts."""
+
+    refused: Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The root cannot be judged now: an engine failed."""
+
+    why: str
+
+
 class Looker:
     """Looks at the branches of one environment under one policy. One at a time."""
 
@@ -81,6 +95,7 @@ class Looker:
         self._poll_ms = poll_ms
         self._counted = counted
         self._objects = Objects(fetcher.repository)
+        self._unrooted: dict[PrincipalName, Refused] = {}
 
     def arm(self) -> None:
         """Make the first look due."""
@@ -105,6 +120,7 @@ class Looker:
         people = [name for name, one in self._policy.people.items() if one.principal.kind is PrincipalKind.HUMAN]
         with self._database.read() as tx:
             began = tx.now
+        self._unrooted.clear()
         try:
             tips = self._fetcher.fetch(people)  # 1.
             unread = [person for person in people if self._receive(person, tips[person])]
@@ -144,29 +160,43 @@ class Looker:
                 assert_never(history)
 
     def _advance(self, person: PrincipalName, branch: Branch | None, stored: ObjectId | None, seen: ObjectId) -> bool:
-        """Receive what is new on a branch that grew. Its tip is stored from a valid root on: before, nothing counted
+        """Receive what is new on a branch that grew. Its tip is stored from a valid root on: before, nothing counts
         there, and its person may begin anew."""
         root = branch.root if branch is not None else None
-        if branch is not None and root is None and branch.seen == seen and stored is None:
-            return False  # looked at before, and without a root
+        if branch is not None and root is None and branch.seen == seen and not self._waits(person):
+            return False  # looked at before, without a root, and all of it judged
         found = ObjectId(root) if root is not None else self._root(person, seen)
         new = self._new(stored, seen)
         whole = len(new) < MAX_LOOK
         with self._database.write() as tx:
             signed_commits.receive(tx, person, new)
-            if isinstance(found, Refused):
-                self._refuse_new(tx, person, new, found)
+            match found:
+                case Refused():
+                    self._refuse_new(tx, person, new, found)
+                case Unrooted(refused):
+                    # Each is blamed with its own fault, if it has one, before that of its root.
+                    self._unrooted[person] = refused
+                case Waiting(why):
+                    for oid in new:
+                        signed_commits.hold(tx, person, oid, Judgement(Reason.HELD.value, why))
+                    return False
+                case _:
+                    self._write(tx, person, branch, tip=seen if whole else stored, root=found, seen=seen)
+            if isinstance(found, Refused | Unrooted):
                 self._write(tx, person, branch, tip=None, root=None, seen=seen)
                 return False
-            self._write(tx, person, branch, tip=seen if whole else stored, root=found, seen=seen)
         if whole:
             self._fetcher.repository.keep(self._place.environment, person, seen)
         return not whole
 
+    def _waits(self, person: PrincipalName) -> bool:
+        with self._database.read() as tx:
+            return bool(signed_commits.waiting(tx, person, 1))
+
     def _new(self, stored: ObjectId | None, seen: ObjectId) -> list[ObjectId]:
         return list(self._objects.new_commits(stored, seen))
 
-    def _root(self, person: PrincipalName, seen: ObjectId) -> ObjectId | Refused:
+    def _root(self, person: PrincipalName, seen: ObjectId) -> ObjectId | Refused | Unrooted | Waiting:
         """Find the root that this branch stands on: of its own form, and signed by its person."""
         place = self._place
         found = roots_of(self._objects, seen, repository=place.repository, environment=place.environment, person=person)
@@ -178,12 +208,13 @@ class Looker:
         for root in found:
             examined = self.channel().examine(person, root.id, Receipt(now))
             if examined.held is not None:
-                raise Unavailable(examined.held)
+                return Waiting(examined.held)
             if examined.refused is None:
                 return root.id
             said.append(examined.refused)
         why = said[0]
-        return refuse(Reason.ROOT_COMMIT, f"Its root does not stand: {why.reason.value}. {why.sentence}")
+        detail = f"Its root does not stand: {why.reason.value}. {why.sentence}"
+        return Unrooted(refuse(Reason.ROOT_COMMIT, detail))
 
     def _freeze(self, person: PrincipalName, branch: Branch | None, refused: Refused, seen: ObjectId | None) -> bool:
         """Freeze a person whose history was rewritten; what is new there is refused, and nothing later counts."""
@@ -292,6 +323,8 @@ class Looker:
                 waiting = signed_commits.waiting(tx, person, BATCH)
             if branch is None or branch.state is BranchState.FROZEN:
                 continue
+            if branch.root is None and person not in self._unrooted:
+                continue  # its root waits for an engine
             for commit in waiting:
                 if not self._judge(person, commit):
                     # What keeps one from being judged keeps the next, and votes are taken in their order.
@@ -309,7 +342,8 @@ class Looker:
             before = signatures.result(tx, oid, self._keys.hash)
         found = None if before is None else from_document(before)
         try:
-            examined = self.channel().examine(person, oid, Receipt(commit.received_at, found=found))
+            receipt = Receipt(commit.received_at, found=found, unrooted=self._unrooted.get(person))
+            examined = self.channel().examine(person, oid, receipt)
         except Unavailable as error:
             examined = Examined(oid, held=str(error))
         with self._database.write() as tx:
