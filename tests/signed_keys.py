@@ -110,8 +110,7 @@ def packets(content: bytes) -> Iterator[tuple[int, bytes]]:
 @cache
 def secrets(name: str) -> tuple[Secret, ...]:
     """Give every secret key of a certificate, the primary first."""
-    armor = secret_file(name).decode().split("\n\n", 1)[1].split("\n=")[0]
-    return tuple(_secret(tag, body) for tag, body in packets(base64.b64decode(armor)) if tag in (5, 7))
+    return tuple(_secret(tag, body) for tag, body in packets(unarmored(secret_file(name))) if tag in (5, 7))
 
 
 def _secret(tag: int, body: bytes) -> Secret:
@@ -210,6 +209,11 @@ def pgp_armor(content: bytes, *, label: str = "PGP SIGNATURE", headers: str = ""
     lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
     check = base64.b64encode((crc & 0xFFFFFF).to_bytes(3, "big")).decode()
     return f"-----BEGIN {label}-----\n{headers}\n{lines}\n={check}\n-----END {label}-----\n".encode()
+
+
+def unarmored(armor: bytes) -> bytes:
+    """Take an OpenPGP armor off."""
+    return base64.b64decode(armor.split(b"\n\n", 1)[1].split(b"\n=")[0])
 
 
 def openpgp(name: str = "alice", *, which: int = -1, at: int | None = None, **options: Any) -> Signer:
