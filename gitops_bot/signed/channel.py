@@ -114,11 +114,13 @@ class Examined:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What is known of a commit from outside it: when it was received, what history says of its branch, and what the
-    engine in process found before under the same keys."""
+    engine in process found before under the same keys. `unrooted` says that the branch's root is not soundly signed:
+    then nothing counts, and a commit with a fault of its own is blamed with that."""
 
     received_at: int
     standing: Refused | None = None
     found: Signed | Refused | None = None
+    unrooted: Refused | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,11 @@ class Channel:
             return done
         # 7. Ask and content
         done = done.at(7, self._content(person, commit, change, blob, asked))
-        return done if done.refused is not None else self._confirm(commit, window, done)
+        if done.refused is None:
+            done = self._confirm(commit, window, done)
+        if done.refused is None and done.held is None and receipt.unrooted is not None:
+            return done.at(2, receipt.unrooted)
+        return done
 
     def _root(self, person: PrincipalName, commit: Commit, receipt: Receipt, done: Examined) -> Examined:
         """Judge a commit without a parent: the branch's own root, or none."""
@@ -265,6 +271,8 @@ class Channel:
         self, person: PrincipalName, commit: Commit, change: Change, blob: bytes, asked: Known
     ) -> Refused | str:
         ended = None if self.after_verdict else too_late(self.policy, asked.ask, change.decision)
+        if ended is None and change.decision is Decision.APPROVE:
+            ended = self._same(asked)
         if ended is not None:
             return ended
         file = render_file(asked.request, person, change.decision)
@@ -274,6 +282,15 @@ class Channel:
         if commit.message != message:
             return refuse(Reason.MESSAGE_DIFFERS, explain_message(message, commit.message))
         return "exactly the bytes of the request"
+
+    def _same(self, asked: Known) -> Refused | None:
+        """Hold the request, which is signed, against the ask, which is decided and done: one action, this epoch."""
+        ask, request = asked.ask, asked.request
+        if ask.action is None or (request.verb, request.action_hash) != (ask.verb, action_hash(ask.action)):
+            return refuse(Reason.BYTES_DIFFER, "The stored request is of another action than the ask.")
+        if request.epoch != self.place.epoch:
+            return refuse(Reason.EPOCH, asked=request.epoch, now=self.place.epoch)
+        return None
 
 
 def too_late(policy: Policy, ask: Ask, decision: Decision) -> Refused | None:
