@@ -63,6 +63,8 @@ REMEDIES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.NOT_FOUND: "See `gitops-bot approval list` for the asks that there are, and what you gave on them.",
         Reason.NOT_AUTHORISED: "Have a voter of this verb sign; `gitops-bot policy explain` names them.",
         Reason.NOT_CANDIDATE: "Have one of the people whom the ask names sign.",
+        Reason.UNKNOWN_PRINCIPAL: "Use the name that the policy has for you; `gitops-bot policy explain` shows it.",
+        Reason.WRONG_CHANNEL: "Answer this ask where the policy says; signed commits answer gated verbs alone.",
         Reason.UNKNOWN_VERB: "Nothing; the policy in force does not know the verb, so nobody can grant it.",
         Reason.SPENT: "It is too late to stop it; deal with the effect where it happened.",
         Reason.EPOCH: "Restore the newest database, or have the host pinned anew.",
