@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitops_bot.authority.rules import Rules, rule_of
-from gitops_bot.bootstrap.rules import rules_of
 from gitops_bot.config import Settings
 from gitops_bot.core.asks import Ask, AskId, AskKind, AskState
 from gitops_bot.core.errors import Malformed, Reason, Refusal, Refused, refuse
@@ -48,10 +47,9 @@ class Wanted:
 
 
 def overview(
-    tx: Tx, settings: Settings, *, ended: bool = False, after: str = "", limit: int = 50, attempts: int = 0
+    tx: Tx, rules: Rules, *, ended: bool = False, after: str = "", limit: int = 50, attempts: int = 0
 ) -> Document:
     """List gated asks with their votes, the branches that are not in order, and the last refused attempts."""
-    rules = rules_of(settings)
     found = list(_gated(tx, after, limit, only_open=not ended))
     looked = stored.cursor(tx, LOOKED_AT)
     return {
@@ -63,13 +61,12 @@ def overview(
     }
 
 
-def whole(tx: Tx, settings: Settings, ask_id: str, wanted: Wanted | None = None) -> Document:
+def whole(tx: Tx, settings: Settings, rules: Rules, ask_id: str, wanted: Wanted | None = None) -> Document:
     """Give one gated ask with its request, votes, refused attempts and ledger; `wanted` adds a file to sign.
 
     Raises:
         Refusal: no such gated ask (`not_found`), or the person may not give that decision (`not_authorised`).
     """
-    rules = rules_of(settings)
     ask = asks.get(tx, ask_id)
     if ask is None or ask.kind is not AskKind.GATED:
         raise Refusal(refuse(Reason.NOT_FOUND, f"No gated ask {ascii(ask_id)[1:-1][:64]}."))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.bundle import certificates_of, load_files, read_bundle
 from gitops_bot.bootstrap.clones import copied
+from gitops_bot.bootstrap.force import in_force
 from gitops_bot.bootstrap.signed import keys_of, place_of, repository_of
 from gitops_bot.config import DEFAULTS, Settings
 from gitops_bot.core.asks import Ask, AskId, AskKind, AskState, Binding
@@ -64,15 +64,15 @@ class Setting:
 
 @contextmanager
 def on_host(
-    settings: Settings, rules: Rules, database: Database, *, clone: Path | None = None, commit: str = ""
+    settings: Settings, database: Database, *, clone: Path | None = None, commit: str = ""
 ) -> Iterator[Setting]:
     """Open what the broker judges by, over its own repository or a copy of a clone.
 
     Raises:
-        ConfigError: no signed channel is set up, or the broker has not run with it yet.
+        ConfigError: no signed channel is set up, the broker has not run with it yet, or the pinned policy is not here.
         Unavailable: git failed.
     """
-    files = read_bundle(settings.policies)
+    force = in_force(settings, database)
     with database.read() as tx:
         number, epoch = stored.fact(tx, "repository_id"), stored.fact(tx, "epoch")
         remembered = signatures.revocations(tx)
@@ -94,10 +94,10 @@ def on_host(
         else:
             copy = copied(clone, folder, settings.environment, commit)
             repository, fetched = copy.repository, copy.refused
-        keys = keys_of(rules.policy, certificates_of(files), remembered, folder / "gpg")
+        keys = keys_of(force.policy, certificates_of(force.files), remembered, folder / "gpg")
         with Objects(repository) as objects:
             place = place_of(settings, int(number), int(epoch))
-            yield Setting(repository, objects, place, rules.policy, keys, known, database, fetched, clone)
+            yield Setting(repository, objects, place, force.policy, keys, known, database, fetched, clone)
 
 
 @contextmanager

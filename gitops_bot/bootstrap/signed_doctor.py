@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gitops_bot.bootstrap.bundle import certificates_of, read_bundle
+from gitops_bot.bootstrap.bundle import certificates_of
 from gitops_bot.bootstrap.clock import wall_seconds
 from gitops_bot.bootstrap.database import Finding, open_database
+from gitops_bot.bootstrap.force import InForce, in_force
 from gitops_bot.bootstrap.signed import repository_of, requests_identities
-from gitops_bot.bootstrap.trust import pinned_policy
 from gitops_bot.config import Settings
-from gitops_bot.core.errors import ConfigError, Malformed, Unavailable
+from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.policy.model import KeyKind, Policy
 from gitops_bot.process import run
 from gitops_bot.store import branches
@@ -35,25 +35,33 @@ _REACH: Final = "check [signed] remote and the token or key in keys_dir"
 
 def signed_findings(settings: Settings) -> Iterator[Finding]:
     """Look at the signed channel; what cannot be reached says so instead of failing."""
-    policy = _policy(settings)
+    force = _force(settings)
     if settings.signed.remote is None:
-        gated = "; the policy's gated asks stay open until they expire" if policy is not None and policy.gated else ""
-        yield Finding("signed channel", True, f"none is configured{gated}")
+        gated = force is not None and bool(force.policy.gated)
+        so = "; the policy's gated asks stay open until they expire" if gated else ""
+        yield Finding("signed channel", True, f"none is configured{so}")
         return
     yield from _remote(settings)
     yield _ssh()
-    if policy is not None:
-        yield _bot(settings, policy)
-        yield from _ending(settings, policy)
-        yield from _any(policy)
+    if force is not None:
+        yield _bot(settings, force.policy)
+        yield from _ending(force)
+        yield from _any(force.policy)
     yield from _branches(settings)
 
 
-def _policy(settings: Settings) -> Policy | None:
+def _force(settings: Settings) -> InForce | None:
+    """Find the policy in force; where there is none, other lines of doctor say why."""
     try:
-        return pinned_policy(settings.policies, settings.trust_file)
+        database = open_database(settings.database_url, Role.HOST, pool_size=1)
+    except (ConfigError, Unavailable):
+        return None
+    try:
+        return in_force(settings, database)
     except ConfigError:
-        return None  # the policy's own line says it
+        return None
+    finally:
+        database.close()
 
 
 def _remote(settings: Settings) -> Iterator[Finding]:
@@ -133,15 +141,12 @@ def _bot(settings: Settings, policy: Policy) -> Finding:
     return Finding("bot key", known, f"{bot.kind.value} key, {said}", fix)
 
 
-def _ending(settings: Settings, policy: Policy) -> Iterator[Finding]:
+def _ending(force: InForce) -> Iterator[Finding]:
     """Name every key that has ended or ends soon, and whose it is."""
     now = wall_seconds() * 1000
-    try:
-        certificates = certificates_of(read_bundle(settings.policies))
-    except (ConfigError, Malformed):
-        return
+    certificates = certificates_of(force.files)
     ends: list[tuple[str, str, int]] = []
-    for name, person in policy.people.items():
+    for name, person in force.policy.people.items():
         ends += [(name, key.key.fingerprint, key.not_after) for key in person.ssh]
         for certificate in person.openpgp:
             found = certificates.get(certificate.path)

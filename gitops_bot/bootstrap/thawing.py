@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.offline import Setting, person_of
 from gitops_bot.core.errors import Reason, Refusal, Refused, Unavailable, refuse
 from gitops_bot.core.ledger import Entry, EventKind
@@ -45,7 +44,7 @@ class Plan:
     ahead: tuple[ObjectId, ...]
 
 
-def plan(database: Database, setting: Setting, rules: Rules, person: str, to: ObjectId) -> Plan:
+def plan(database: Database, setting: Setting, person: str, to: ObjectId) -> Plan:
     """Say what thawing a person's branch at a commit would do; nothing is changed, and nothing is fetched.
 
     Raises:
@@ -53,7 +52,7 @@ def plan(database: Database, setting: Setting, rules: Rules, person: str, to: Ob
             is not here, not on the branch as it was seen last, or does not stand on a valid root.
         Unavailable: git or an engine failed.
     """
-    name = person_of(rules.policy, person)
+    name = person_of(setting.policy, person)
     with database.read() as tx:
         branch = branches.get(tx, name)
         now = tx.now

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gitops_bot.cli.approval_sign import sign, trust
 from gitops_bot.cli.host import config_option, host_database
 from gitops_bot.cli.listing import json_option, print_json, print_members, print_rows, when
 from gitops_bot.cli.terminal import escaped
@@ -34,6 +35,10 @@ def approval() -> None:
     """
 
 
+approval.add_command(sign)
+approval.add_command(trust)
+
+
 @approval.command("list")
 @click.option("--all", "ended", is_flag=True, help="Those that have ended, too.")
 @click.option("--attempts", type=click.IntRange(0, 200), default=0, metavar="N", help="The last N refused commits.")
@@ -50,9 +55,12 @@ def list_(ended: bool, attempts: int, after: str, limit: int, config: Path | Non
       gitops-bot approval list --all --attempts 20
     """
     from gitops_bot.bootstrap.approvals import overview
+    from gitops_bot.bootstrap.rules import rules_of
 
-    with host_database(config) as (settings, database), database.read() as tx:
-        found = overview(tx, settings, ended=ended, after=after, limit=limit, attempts=attempts)
+    with host_database(config) as (settings, database):
+        rules = rules_of(settings, database)
+        with database.read() as tx:
+            found = overview(tx, rules, ended=ended, after=after, limit=limit, attempts=attempts)
     if as_json:
         print_json(found)
         return
@@ -97,6 +105,7 @@ def show(ask_id: str, person: str | None, decision: str | None, wait: int, confi
       gitops-bot approval show 01jd... --person alice --decision deny
     """
     from gitops_bot.bootstrap.approvals import Wanted, whole
+    from gitops_bot.bootstrap.rules import rules_of
     from gitops_bot.core.principals import PrincipalName
     from gitops_bot.core.verdicts import Decision
 
@@ -107,8 +116,9 @@ def show(ask_id: str, person: str | None, decision: str | None, wait: int, confi
     with host_database(config) as (settings, database):
         if wait:
             _await_end(database, ask_id, wait)
+        rules = rules_of(settings, database)
         with database.read() as tx:
-            found = whole(tx, settings, ask_id, wanted)
+            found = whole(tx, settings, rules, ask_id, wanted)
     if as_json:
         print_json(found)
     else:
@@ -197,7 +207,6 @@ def thaw(person: str, to: str, yes: bool, config: Path | None, as_json: bool) ->
       gitops-bot approval thaw alice --to 4f0c...
     """
     from gitops_bot.bootstrap.offline import on_host
-    from gitops_bot.bootstrap.rules import rules_of
     from gitops_bot.bootstrap.thawing import plan
     from gitops_bot.bootstrap.thawing import thaw as do
     from gitops_bot.core.errors import Malformed
@@ -209,16 +218,14 @@ def thaw(person: str, to: str, yes: bool, config: Path | None, as_json: bool) ->
         raise click.UsageError("COMMIT is a full id: 40 or 64 digits of lower-case hex") from None
     if as_json and not yes:
         raise click.UsageError("--json needs --yes: there is nobody to ask")
-    with host_database(config) as (settings, database):
-        rules = rules_of(settings)
-        with on_host(settings, rules, database) as setting:
-            decided = plan(database, setting, rules, person, oid)
-            if not as_json:
-                _print_plan(decided)
-            if not yes and not click.confirm("Thaw it?"):
-                click.echo("nothing was changed", err=True)
-                return 1
-            do(database, setting, decided)
+    with host_database(config) as (settings, database), on_host(settings, database) as setting:
+        decided = plan(database, setting, person, oid)
+        if not as_json:
+            _print_plan(decided)
+        if not yes and not click.confirm("Thaw it?"):
+            click.echo("nothing was changed", err=True)
+            return 1
+        do(database, setting, decided)
     if as_json:
         print_json(_plan(decided))
     else:
@@ -241,13 +248,12 @@ def _verify_host(
     config: Path | None, clone: Path | None, commit: str, person: str | None, at: int | None
 ) -> dict[str, Any]:
     from gitops_bot.bootstrap.offline import on_host
-    from gitops_bot.bootstrap.rules import rules_of
     from gitops_bot.bootstrap.verifying import verify as explain
 
     with host_database(config) as (settings, database):
         with database.read() as tx:
             now = tx.now
-        with on_host(settings, rules_of(settings), database, clone=clone, commit=commit) as setting:
+        with on_host(settings, database, clone=clone, commit=commit) as setting:
             return explain(setting, commit, person, at, now)
 
 
