@@ -6,11 +6,51 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from gitops_bot.demo.engine import Settings
 from gitops_bot.measure.client import request
 from gitops_bot.measure.grammar import parse_endpoint
+
+LEAST = 0.8
+WINDOW = 2.0
+WINDOWS = 6
+BUSY = 0.1
+"""Of a window's time: what a thread waits for a processor on a machine that has one for it stays far below."""
+SLEEPER = """
+import sys, time
+from gitops_bot.demo import engine, inference, transformer
+plain = transformer.Transformer.step
+def step(self, *given):
+    begun = time.monotonic()
+    made = plain(self, *given)
+    time.sleep(time.monotonic() - begun)
+    return made
+transformer.Transformer.step = step
+sys.exit(inference.main([]))
+"""
+
+
+class Looked(NamedTuple):
+    """A window: seconds of it, seconds of processor time of the whole server in it, and seconds for which the thread
+    that computes was ready and no processor was free for it."""
+
+    wall: float
+    cpu: float
+    kept_waiting: float
+
+    @property
+    def plain(self) -> float:
+        """Processor time over wall time, as it is."""
+        return self.cpu / self.wall
+
+    @property
+    def of_what_it_was_given(self) -> float:
+        """The same, less the time in which others held every processor."""
+        return self.cpu / (self.wall - self.kept_waiting)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -30,11 +70,20 @@ def busiest(pid: int) -> str:
     return max(tasks, key=lambda task: int((task / "schedstat").read_text().split()[0])).name
 
 
-def test_processor_time_is_at_least_four_fifths_of_wall_time_under_load() -> None:
-    """Twice as many clients as it runs at once; time in which others held the processor is not the server's."""
-    child = subprocess.Popen([sys.executable, "-m", "gitops_bot.demo.inference"], stdout=subprocess.PIPE)
+def look(pid: int, engine: str) -> Looked:
+    """Watch a server for one window."""
+    began, cpu, waited = time.monotonic(), cpu_seconds(pid), kept_waiting(pid, engine)
+    time.sleep(WINDOW)
+    return Looked(time.monotonic() - began, cpu_seconds(pid) - cpu, kept_waiting(pid, engine) - waited)
+
+
+@contextmanager
+def loaded(*command: str) -> Iterator[int]:
+    """Run a server and twice as many clients as it runs at once; give its pid once it is at work."""
+    child = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE)
     assert child.stdout is not None
     stop = threading.Event()
+    clients: list[threading.Thread] = []
     try:
         with child.stdout:
             endpoint = parse_endpoint(json.loads(child.stdout.readline())["url"], "completions")
@@ -44,22 +93,44 @@ def test_processor_time_is_at_least_four_fifths_of_wall_time_under_load() -> Non
             while not stop.is_set():
                 turn += 1
                 prompt = f"p{number % 8} " * 24 + f"n{number}t{turn} " * 8
-                request(endpoint, "m", prompt, 8, origin=time.perf_counter(), timeout=60)
+                request(endpoint, "m", prompt, 8, origin=time.perf_counter(), timeout=300)
 
         clients = [threading.Thread(target=client, args=(number,)) for number in range(2 * Settings().running)]
         for one in clients:
             one.start()
-        time.sleep(1.0)
-        engine = busiest(child.pid)
-        began, cpu, waited = time.monotonic(), cpu_seconds(child.pid), kept_waiting(child.pid, engine)
-        time.sleep(4.0)
-        wall = time.monotonic() - began
-        computed = cpu_seconds(child.pid) - cpu
-        lost = kept_waiting(child.pid, engine) - waited
+        while cpu_seconds(child.pid) < 2.0:
+            time.sleep(0.1)
+        yield child.pid
+    finally:
         stop.set()
         for one in clients:
             one.join()
-    finally:
         child.kill()
         child.wait()
-    assert computed / (wall - lost) >= 0.8, (computed, wall, lost)
+
+
+def test_processor_time_is_at_least_four_fifths_of_wall_time_under_load() -> None:
+    """Processor time of the whole server over plain wall time, in any one window of two seconds.
+
+    A server that sleeps, or waits for its clients, stays below in every window, as the twin does. What else can press
+    the plain ratio is that other processes held the processors; the kernel counts that for the thread that computes. So
+    windows are taken until one holds the bound; and where every single one was a busy machine's, the ratio to the time
+    that the server was given is asserted instead, of the median window.
+    """
+    windows: list[Looked] = []
+    with loaded("-m", "gitops_bot.demo.inference") as pid:
+        engine = busiest(pid)
+        while len(windows) < WINDOWS:
+            windows.append(look(pid, engine))
+            if windows[-1].plain >= LEAST:
+                return
+    assert all(one.kept_waiting / one.wall > BUSY for one in windows), windows
+    given = sorted(one.of_what_it_was_given for one in windows)
+    assert given[len(given) // 2] >= LEAST, windows
+
+
+def test_its_twin_that_sleeps_as_long_as_it_computes_is_told_from_it() -> None:
+    """Neither measure takes it for one that computes."""
+    with loaded("-c", SLEEPER) as pid:
+        windows = [look(pid, busiest(pid)) for _ in range(2)]
+    assert all(one.plain < LEAST and one.of_what_it_was_given < LEAST for one in windows), windows
