@@ -14,8 +14,8 @@ from typing import Any
 
 from gitops_bot.forge import transport
 from gitops_bot.store.engine import Database
-from gitops_bot.store.roles import Role
 from tests.crash.nursery import Reaper
+from tests.crash.warmed import open_broker, warm
 from tests.decisions import rules_of
 from tests.forge_stage import WITH_WRITE, ForgeStage
 
@@ -53,7 +53,7 @@ def die_with_answer(number: int) -> list[int]:
 
 def child(order: dict[str, Any]) -> int:
     """Look once and do what follows; give how many commits or answers that took."""
-    database = Database.open(order["url"], Role.BROKER)
+    database = open_broker(order["url"])
     answered = order["moment"] == "answered"
     reaper = Reaper(order["moment"], 0 if answered else order["number"])
     reaper.listen(database)
@@ -64,6 +64,7 @@ def child(order: dict[str, Any]) -> int:
 
 def main() -> None:
     """Fork for each order until the input ends."""
+    warm()
     for line in sys.stdin:
         read, write = os.pipe()
         pid = os.fork()

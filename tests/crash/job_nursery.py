@@ -13,8 +13,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -41,10 +39,8 @@ from gitops_bot.sandbox import page, remote, state
 from gitops_bot.sandbox.seed import plant
 from gitops_bot.store import schema
 from gitops_bot.store.engine import Database
-from gitops_bot.store.prepared import Shelf
-from gitops_bot.store.roles import Role
 from tests.crash.nursery import Reaper
-from tests.crash_works import WORKS, stage_of
+from tests.crash.warmed import known, warm
 
 PRELOADED = (client, flask, forges.routes(), github, page, remote, requests, schema, waitress.server)
 COMMENTS_MS = 40
@@ -53,39 +49,13 @@ LISTEN_MS = 60
 SEAL_MS = 60
 LEASE_MS = 250
 POLL_MS = 20
-_shelf = Shelf()
-
-
-def warm() -> None:
-    """Do one capture on rows, by the duties that a broker has."""
-    work = WORKS["capture"]
-    with tempfile.TemporaryDirectory(prefix="warm-", dir=memory()) as folder:
-        url = f"sqlite:///{folder}/gitops-bot.db"
-        owner = Database.open(url, Role.OWNER)
-        schema.upgrade(owner.engine)
-        owner.close()
-        database = Database.open(url, Role.BROKER)
-        database._shelf = _shelf
-        stage = stage_of(database, Path(folder))
-        work.prepare(stage)
-        work.do(stage)
-        database.close()
-    assert threading.active_count() == 1, "a fork would lose the others"
-
-
-def memory() -> Path | None:
-    """Give where files cost no disk: who dies here is a process and not the machine, so no sync is needed."""
-    shared = Path("/dev/shm")
-    return shared if os.access(shared, os.W_OK) else None
 
 
 def with_shelf(opened: Callable[..., Database]) -> Callable[..., Database]:
     """Let databases that are opened know the statements that the nursery prepared."""
 
     def open_(*given: Any, **named: Any) -> Database:
-        database = opened(*given, **named)
-        database._shelf = _shelf
-        return database
+        return known(opened(*given, **named))
 
     return open_
 

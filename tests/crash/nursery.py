@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import event
 
 from gitops_bot.store.engine import Database
-from gitops_bot.store.roles import Role
+from tests.crash.warmed import open_broker, warm
 from tests.crash_works import WORKS, stage_of
 
 
@@ -50,7 +50,7 @@ class Reaper:
 
 def child(order: dict[str, Any], pipe: int) -> None:
     """Do the work of an order, and report how many commits it took."""
-    database = Database.open(order["url"], Role.BROKER)
+    database = open_broker(order["url"])
     reaper = Reaper(order["moment"], order["number"])
     reaper.listen(database)
     WORKS[order["work"]].do(stage_of(database, Path(order["folder"])))
@@ -59,6 +59,7 @@ def child(order: dict[str, Any], pipe: int) -> None:
 
 def main() -> None:
     """Fork for each order until the input ends."""
+    warm()
     for line in sys.stdin:
         read, write = os.pipe()
         pid = os.fork()

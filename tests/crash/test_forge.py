@@ -24,11 +24,13 @@ from gitops_bot.forge import transport
 from gitops_bot.sandbox.faults import Fault, Push
 from gitops_bot.sandbox.http import Sandbox
 from gitops_bot.store import asks, captures
-from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from tests.crash.forge_nursery import stage_of
+from tests.crash.warmed import open_broker, short
 from tests.forge_stage import APPROVE, BOT_ID, ForgeStage, accounts, populate
 from tests.store_fixtures import FreshDatabase
+
+__all__ = ["short"]
 
 ROOT: Final = Path(__file__).parents[2]
 PHASES: Final = ("open", "approve")
@@ -90,7 +92,7 @@ class Theatre:
 
     def stage(self, order: Order) -> ForgeStage:
         """Open a point in this process."""
-        return stage_of(Database.open(order["url"], Role.BROKER), order, self.github)
+        return stage_of(open_broker(order["url"]), order, self.github)
 
     def prepare(self, order: Order, phase: str) -> None:
         """Bring a point to where its phase begins: asked, or with an open draft and an approval on it."""
@@ -137,11 +139,11 @@ def leave(stage: ForgeStage) -> None:
 
 
 @pytest.fixture
-def theatre(sqlite_database: FreshDatabase, tmp_path: Path) -> Iterator[Theatre]:
+def theatre(sqlite_database: FreshDatabase, short: Path) -> Iterator[Theatre]:
     sqlite_database.open(Role.BROKER)
     sqlite_database.close()
-    with Sandbox.start(tmp_path / "github") as github:
-        yield Theatre(github, sqlite_database.path, tmp_path)
+    with Sandbox.start(short / "github") as github:
+        yield Theatre(github, sqlite_database.path, short)
 
 
 @pytest.mark.slow

@@ -62,7 +62,8 @@ class Sender:
 
     def close(self) -> None:
         self._end.set()
-        self._thread.join(20)
+        self._thread.join(120)
+        assert not self._thread.is_alive()
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def run(loop: Loop, *, at: int | None, how: str = "after", resume: bool = False)
     loop.program = ["-m", "gitops_bot.cli"] if at is None else [str(KILLER), str(at), how]
     begun = time.monotonic()
     loop.start(*(["--resume"] if resume else []), iterations=2)
-    return loop.end(60), time.monotonic() - begun
+    return loop.end(120), time.monotonic() - begun
 
 
 def died(loop: Loop) -> list[str]:

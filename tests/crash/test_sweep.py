@@ -15,10 +15,12 @@ import pytest
 
 from gitops_bot.authority.sealing import DUTY, Sealer, verify
 from gitops_bot.store.due import Claimed
-from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
+from tests.crash.warmed import open_broker, short
 from tests.crash_works import WORKS, stage_of
 from tests.store_fixtures import FreshDatabase
+
+__all__ = ["short"]
 
 ROOT = Path(__file__).parents[2]
 Order = Callable[[dict[str, Any]], dict[str, Any]]
@@ -86,7 +88,7 @@ def scene_of(fresh: FreshDatabase, folder: Path, work: str) -> Scene:
 
 def hold(place: Path, work: str) -> None:
     """Begin the work again as the next process does, then check its end and the whole ledger."""
-    database = Database.open(f"sqlite:///{place}/gitops-bot.db", Role.BROKER)
+    database = open_broker(f"sqlite:///{place}/gitops-bot.db")
     stage = stage_of(database, place)
     WORKS[work].do(stage)
     sealer = Sealer(database)
@@ -100,8 +102,8 @@ def hold(place: Path, work: str) -> None:
 @pytest.mark.parametrize(
     "work", [pytest.param(work, marks=[pytest.mark.slow] if work.startswith("capture") else []) for work in WORKS]
 )
-def test_killed_at_every_commit(sqlite_database: FreshDatabase, tmp_path: Path, order: Order, work: str) -> None:
-    scene = scene_of(sqlite_database, tmp_path, work)
+def test_killed_at_every_commit(sqlite_database: FreshDatabase, short: Path, order: Order, work: str) -> None:
+    scene = scene_of(sqlite_database, short, work)
     whole = scene.copy("whole")
     lived = order(scene.order(whole, "before", 0))
     assert lived["code"] == 0 and lived["commits"] >= 1

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -35,8 +34,10 @@ from gitops_bot.store import asks, captures, ledger, schema
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from tests.crash.cut_wire import CutWire
-from tests.crash.job_nursery import memory
+from tests.crash.warmed import short
 from tests.ports import free_port
+
+__all__ = ["short"]
 
 pytestmark = pytest.mark.slow
 
@@ -138,14 +139,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (layout.root / "agent.sh").write_text(AGENT_TURN)
     (layout.root / "agent.py").write_text(AGENT % (json.dumps(REGIME.params()), REGIME.trace_id))
     return layout.root
-
-
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A folder with a short name: a hint's socket lies below it, and its path has a limit (unix(7)). In memory, where
-    there is some: nobody pulls a plug here."""
-    with tempfile.TemporaryDirectory(prefix="job-", dir=memory(), ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 @dataclass

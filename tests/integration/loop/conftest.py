@@ -60,7 +60,11 @@ class Bridge:
         self.socket = socket.create_connection((host, int(port)), 60)
         self.file = self.socket.makefile("rb")
         if token is not None:
-            self.auth = self.ask({"auth": token})
+            try:
+                self.auth = self.ask({"auth": token})
+            except BaseException:
+                self.close()  # a loop that was killed meanwhile: nobody else will
+                raise
 
     def ask(self, message: Any) -> Any:
         """Send one message and read one line."""

@@ -1,0 +1,62 @@
+"""What a process that forks others has done before, so that none of them begins cold: statements are compiled.
+
+Where files cost no disk is said here too: who dies in these tests is a process and not the machine, so that nothing of
+theirs need be synced.
+"""
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitops_bot.store import schema
+from gitops_bot.store.engine import Database
+from gitops_bot.store.prepared import Shelf
+from gitops_bot.store.roles import Role
+from tests.crash_works import WORKS, stage_of
+
+_shelf = Shelf()
+
+
+def memory() -> Path | None:
+    """Give a folder in memory; None where the machine has none, which means the usual place."""
+    shared = Path("/dev/shm")
+    return shared if os.access(shared, os.W_OK) else None
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder in memory with a short name: sockets lie in some, and their paths have a limit (unix(7))."""
+    with tempfile.TemporaryDirectory(prefix="job-", dir=memory(), ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def known(database: Database) -> Database:
+    """Let a database know every statement that was prepared in this process."""
+    database._shelf = _shelf
+    return database
+
+
+def open_broker(url: str) -> Database:
+    """Open an SQLite database as a broker."""
+    return known(Database.open(url, Role.BROKER))
+
+
+def warm(*, forks: bool = True) -> None:
+    """Do one capture on rows of its own, by the duties that a broker has; afterwards there is one thread still."""
+    work = WORKS["capture"]
+    with tempfile.TemporaryDirectory(prefix="warm-", dir=memory()) as folder:
+        url = f"sqlite:///{folder}/gitops-bot.db"
+        owner = Database.open(url, Role.OWNER)
+        schema.upgrade(owner.engine)
+        owner.close()
+        database = open_broker(url)
+        stage: Any = stage_of(database, Path(folder))
+        work.prepare(stage)
+        work.do(stage)
+        database.close()
+    assert not forks or threading.active_count() == 1, "a fork would lose the others"
