@@ -22,8 +22,9 @@ from gitops_bot.store import agents, asks
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from tests.ports import free_port
-from tests.store_fixtures import FreshDatabase
+from tests.store_fixtures import SqliteTemplates
 
+pytestmark = pytest.mark.xdist_group("served")
 POLICIES = Path(__file__).parents[3] / "policies"
 BOT = (sys.executable, "-m", "gitops_bot.cli")
 TRACE = "model=Qwen/Qwen3-0.6B;c=48;p=8;mt=8;lt=0;lf=0.0000"
@@ -53,9 +54,22 @@ class Served:
         return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=120, **more)
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, sqlite_templates: SqliteTemplates) -> Iterator[Served]:
+    """One workspace for all tests that leave it as it was."""
+    yield from serve(tmp_path_factory.mktemp("shared"), sqlite_templates)
+
+
 @pytest.fixture
-def served(tmp_path: Path, sqlite_database: FreshDatabase) -> Iterator[Served]:
-    folder = tmp_path / "host"
+def served(tmp_path: Path, sqlite_templates: SqliteTemplates) -> Iterator[Served]:
+    """A workspace of a test's own, to be ended or damaged."""
+    yield from serve(tmp_path, sqlite_templates)
+
+
+def serve(home: Path, templates: SqliteTemplates) -> Iterator[Served]:
+    """Set a host up over an empty database and run its workspace."""
+    sqlite_database = templates.copy("sqlite")
+    folder = home / "host"
     folder.mkdir(mode=0o700)
     shutil.copytree(POLICIES, folder / "policies")
     (folder / ".gitops-bot").mkdir(mode=0o700)
@@ -84,6 +98,7 @@ def served(tmp_path: Path, sqlite_database: FreshDatabase) -> Iterator[Served]:
         process.kill()
         process.wait()
         log.close()
+        sqlite_database.close()
 
 
 def _until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -97,75 +112,75 @@ def _until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(log.read_text())
 
 
-def test_the_command_line_asks_and_withdraws(served: Served) -> None:
-    opened = served.bot("ask", "open", "Which?", "--option", "a", "--option", "b")
+def test_the_command_line_asks_and_withdraws(shared: Served) -> None:
+    opened = shared.bot("ask", "open", "Which?", "--option", "a", "--option", "b")
     assert opened.returncode == 0, opened.stderr
     ask = opened.stdout.strip()
-    waited = served.bot("ask", "show", ask, "--wait", "1")
+    waited = shared.bot("ask", "show", ask, "--wait", "1")
     assert (waited.returncode, "OPEN" in waited.stdout) == (3, True)
-    assert served.bot("ask", "cancel", ask).returncode == 0
-    late = served.bot("ask", "show", ask, "--wait", "30", "--json")
+    assert shared.bot("ask", "cancel", ask).returncode == 0
+    late = shared.bot("ask", "show", ask, "--wait", "30", "--json")
     assert (late.returncode, json.loads(late.stdout)["state"]) == (0, "WITHDRAWN")
-    refused = served.bot("ask", "open", " ")
+    refused = shared.bot("ask", "open", " ")
     assert (refused.returncode, refused.stderr.startswith("gitops-bot: empty: ")) == (4, True)
-    stranger = served.bot("ask", "list", token="gbt_" + "x" * 43)
+    stranger = shared.bot("ask", "list", token="gbt_" + "x" * 43)
     assert stranger.returncode == 4
 
 
-def test_a_loop_registers_and_its_run_asks_for_a_capture(served: Served) -> None:
+def test_a_loop_registers_and_its_run_asks_for_a_capture(shared: Served) -> None:
     body = {"id": "tuner", "address": "127.0.0.1:4711", "broker_token": "b" * 32}
-    headers = {"Authorization": f"Bearer {served.loop_token}"}
-    registered = requests.post(f"{served.url}/api/v1/loops", json=body, headers=headers, timeout=30)
+    headers = {"Authorization": f"Bearer {shared.loop_token}"}
+    registered = requests.post(f"{shared.url}/api/v1/loops", json=body, headers=headers, timeout=30)
     assert registered.status_code == 201
     token = registered.json()["agent_token"]
-    asked = served.bot("capture", "request", TRACE, "--why", "w", token=token)
+    asked = shared.bot("capture", "request", TRACE, "--why", "w", token=token)
     assert asked.returncode == 0, asked.stderr
-    shown = served.bot("capture", "show", asked.stdout.strip(), "--json", token=token)
+    shown = shared.bot("capture", "show", asked.stdout.strip(), "--json", token=token)
     assert json.loads(shown.stdout)["state"] == "pending"
-    assert served.bot("capture", "show", asked.stdout.strip()).returncode == 4, "another agent's"
-    assert served.bot("capture", "cancel", asked.stdout.strip(), token=token).stdout.endswith("is CANCELLED\n")
+    assert shared.bot("capture", "show", asked.stdout.strip()).returncode == 4, "another agent's"
+    assert shared.bot("capture", "cancel", asked.stdout.strip(), token=token).stdout.endswith("is CANCELLED\n")
 
 
-def test_long_polls_leave_threads_to_others(served: Served) -> None:
+def test_long_polls_leave_threads_to_others(shared: Served) -> None:
     """More polls than seats: the surplus is answered at once, and cancelling still goes through and ends the rest."""
-    ask = served.call("POST", "/asks", json={"question": "?"}).json()["id"]
+    ask = shared.call("POST", "/asks", json={"question": "?"}).json()["id"]
     with concurrent.futures.ThreadPoolExecutor(40) as pool:
-        polls = [pool.submit(served.call, "GET", f"/asks/{ask}?wait=30") for _ in range(40)]
+        polls = [pool.submit(shared.call, "GET", f"/asks/{ask}?wait=30") for _ in range(40)]
         done, _ = concurrent.futures.wait(polls, 60, concurrent.futures.FIRST_COMPLETED)
         assert done
-        assert served.call("POST", f"/asks/{ask}/cancel", json={}).status_code == 200
+        assert shared.call("POST", f"/asks/{ask}/cancel", json={}).status_code == 200
         answers = [poll.result(60).json()["state"] for poll in polls]
     assert answers.count("WITHDRAWN") >= 1
     assert set(answers) <= {"OPEN", "WITHDRAWN"}
 
 
-def test_i11_a_long_poll_holds_no_connection(served: Served) -> None:
+def test_i11_a_long_poll_holds_no_connection(shared: Served) -> None:
     """I11: sixteen poll, and eight connections still serve everybody."""
-    ask = served.call("POST", "/asks", json={"question": "?"}).json()["id"]
+    ask = shared.call("POST", "/asks", json={"question": "?"}).json()["id"]
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        polls = [pool.submit(served.call, "GET", f"/asks/{ask}?wait=20") for _ in range(16)]
+        polls = [pool.submit(shared.call, "GET", f"/asks/{ask}?wait=20") for _ in range(16)]
         time.sleep(1)
         for number in range(10):
-            assert served.call("POST", "/asks", json={"question": f"{number}?"}).status_code == 201
-        served.call("POST", f"/asks/{ask}/cancel", json={})
+            assert shared.call("POST", "/asks", json={"question": f"{number}?"}).status_code == 201
+        shared.call("POST", f"/asks/{ask}/cancel", json={})
         assert all(poll.result(60).status_code == 200 for poll in polls)
 
 
-def test_bodies_beyond_every_cap_are_refused(served: Served) -> None:
+def test_bodies_beyond_every_cap_are_refused(shared: Served) -> None:
     for size, kind in ((70_000, "application/problem+json"), (2_000_000, "text/plain; charset=utf-8")):
-        response = served.call("POST", "/asks", data=b"x" * size)
+        response = shared.call("POST", "/asks", data=b"x" * size)
         assert (response.status_code, response.headers["Content-Type"]) == (413, kind)
-    response = served.call("POST", "/asks", data=b"{}")
+    response = shared.call("POST", "/asks", data=b"{}")
     assert response.status_code == 415
 
 
-def test_nothing_secret_is_in_the_log_or_the_process_list(served: Served) -> None:
-    served.call("GET", "/asks")
-    served.bot("ask", "list")
-    log = (served.folder / "log").read_text()
-    line = Path(f"/proc/{served.process.pid}/cmdline")
+def test_nothing_secret_is_in_the_log_or_the_process_list(shared: Served) -> None:
+    shared.call("GET", "/asks")
+    shared.bot("ask", "list")
+    log = (shared.folder / "log").read_text()
+    line = Path(f"/proc/{shared.process.pid}/cmdline")
     arguments = line.read_bytes() if line.exists() else b""
-    for token in (served.token, served.loop_token):
+    for token in (shared.token, shared.loop_token):
         assert token not in log
         assert token.encode() not in arguments
 
