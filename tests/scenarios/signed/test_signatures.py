@@ -11,7 +11,7 @@ import pytest
 from tests import signed_keys as keys
 from tests.signed_bundle import ssh_keys
 from tests.signed_cases import Case, Table, check_blamed, check_held, check_twin
-from tests.signed_court import Accused, Court
+from tests.signed_court import COUNTED, Accused, Court
 
 TABLE = Table("signature")
 DAY = 86_400
@@ -382,6 +382,38 @@ def test_without_the_fault_it_counts(case: Case, court: Court) -> None:
 @pytest.mark.parametrize("case", [case for case in TABLE.cases if case not in TABLE.refused], ids=str)
 def test_what_is_held_counts_once_when_the_tool_is_back(case: Case, court: Court) -> None:
     check_held(case, court)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "code"),
+    [
+        ("alice.expired", "key_expired"),
+        ("alice.revoked-hard", "key_revoked"),
+        ("alice.revoked-retired", "key_revoked"),
+        ("alice.subkey-expired", "key_expired"),
+    ],
+)
+def test_a_branch_that_never_was_sound_is_blamed_for_its_key(court: Court, certificate: str, code: str) -> None:
+    """Root and vote are by the same key, which did not count when the broker first saw the branch."""
+    court.begin(certificates={"alice": certificate})
+    vote = court.vote("alice")
+    court.look()
+    assert court.outcome(vote) == code
+    assert court.counted(vote) == 0
+
+
+def test_a_tool_that_failed_holds_nobody_who_does_not_need_it(court: Court) -> None:
+    """gpg is missing when both branches are first seen; bob signs by SSH, root and vote."""
+    court.begin()
+    court.stage.signers["bob"] = keys.ssh("bob")
+    waiting, other = court.vote("alice"), court.vote("bob")
+    court.use_gpg(missing)
+    court.look()
+    assert court.outcome(other) == COUNTED
+    assert court.counted(waiting) == 0
+    court.repair()
+    court.look()
+    assert court.outcome(waiting) == COUNTED
 
 
 def test_every_row_is_played() -> None:
