@@ -102,6 +102,16 @@ def supersede(tx: Tx, rules: Rules, ask_id: str, reason: Reason) -> Opened | Ref
     return Opened(fresh, repeated=False)
 
 
+def carry_over(tx: Tx, rules: Rules, ask_id: str) -> Opened | None:
+    """Ask anew under the policy in force what an open ask of an older one asked. Where that policy would not ask it
+    any more, it is withdrawn to the backlog instead, and there is None; so there is for one that ended."""
+    opened = supersede(tx, rules, ask_id, Reason.STALE_POLICY)
+    if isinstance(opened, Opened):
+        return opened
+    withdraw(tx, ask_id, "broker", f"{Reason.STALE_POLICY.value}: {opened.sentence}", to_backlog=True)
+    return None
+
+
 def renew(tx: Tx, rules: Rules, ask: Ask) -> Opened | Refused:
     """Open a new ask for the same thing as an ended one, without a waiter; the caller adds who waits."""
     turns.take(tx, f"asks:{ask.agent}")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from gitops_bot.authority.closing import Ended, expire
 from gitops_bot.authority.ending import End, end
 from gitops_bot.authority.rules import Rules, rule_of
-from gitops_bot.authority.standing import run_stands
+from gitops_bot.authority.standing import policy_now, run_stands
+from gitops_bot.authority.suspension import standing_rules
 from gitops_bot.core.asks import MAX_TEXT, Ask, AskState, drift, late
 from gitops_bot.core.canonical import action_hash, canonical, digest
 from gitops_bot.core.errors import Reason, Refused, refuse
@@ -84,7 +85,7 @@ def answer(tx: Tx, rules: Rules, ask_id: str, given: Answer, voice: Voice) -> Re
         # The duty has not come by yet. It is over all the same, for everybody alike.
         ended = expire(tx, ask.id)
         ask = ended.ask if isinstance(ended, Ended) else ask
-    result = _decide(tx, rules, ask, given, voice)
+    result = _decide(tx, standing_rules(tx, rules), ask, given, voice)
     if isinstance(result, Refused):
         ledger.append(tx, _refusal(tx, ask, voice, result))
     return result
@@ -216,8 +217,9 @@ def _stale(tx: Tx, rules: Rules, ask: Ask, given: Answer) -> Refused | None:
         return moved
     if ask.action is not None and action_hash(ask.action) != ask.binding.action_hash:
         return refuse(Reason.STALE_ACTION, "The stored action is not the one that was asked.")
-    if rules.policy.digest != ask.binding.policy:
-        return refuse(Reason.STALE_POLICY, asked=ask.binding.policy, now=rules.policy.digest)
+    now = policy_now(tx, rules)
+    if not ask.binding.policy == rules.policy.digest == now:
+        return refuse(Reason.STALE_POLICY, asked=ask.binding.policy, now=now)
     if not run_stands(tx, ask):
         return refuse(Reason.STALE_RUN, asked=ask.binding.run_version)
     return None
@@ -231,6 +233,7 @@ def _quorum(rules: Rules, rule: VerbRule, ask: Ask, cast: list[votes.StoredVote]
 
 def quorum_of(tx: Tx, rules: Rules, ask: Ask) -> Quorum | Refused:
     """Tell how far an ask is under the policy in force: who voted, who is missing."""
+    rules = standing_rules(tx, rules)
     rule = rule_of(rules, ask)
     return rule if isinstance(rule, Refused) else _quorum(rules, rule, ask, votes.of_ask(tx, ask.id))
 

@@ -1,9 +1,26 @@
-"""Whether the run that asked still stands: its version is the one that was bound, or a shared ask has another taker."""
+"""Whether what an ask binds still stands in a transaction: the policy in force, and the run that asked."""
 
+from typing import Final
+
+from gitops_bot.authority.rules import Rules
 from gitops_bot.core.asks import Ask
-from gitops_bot.store import agents, captures, waiters
+from gitops_bot.store import agents, bundles, captures, settings, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.states import SeatState, WaiterKind
+
+NOT_FOLLOWED: Final = "policy.not_followed"
+"""The cursor that names the bundle in force whose adoption a broker could not verify, so that it binds nobody."""
+
+
+def policy_now(tx: Tx, rules: Rules) -> str:
+    """Give the digest of the policy in force: another than that of the rules when it was adopted since they were read.
+
+    A pointer that a broker looked at and refused to follow moves nothing: ordinary asks go on under what is pinned.
+    """
+    force = bundles.in_force(tx)
+    if force is None or force[0] == rules.policy.digest or settings.cursor(tx, NOT_FOLLOWED) == force[0]:
+        return rules.policy.digest
+    return force[0]
 
 
 def run_stands(tx: Tx, ask: Ask) -> bool:

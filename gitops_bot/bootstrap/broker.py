@@ -35,7 +35,7 @@ from gitops_bot.broker.loops import Listener
 from gitops_bot.broker.polling import Poll
 from gitops_bot.broker.pulls import Pulls
 from gitops_bot.broker.requests import Requests
-from gitops_bot.broker.successors import head_moved
+from gitops_bot.broker.successors import head_moved, policy_moved
 from gitops_bot.capture.local import LocalCapturer
 from gitops_bot.config import Settings, Starter, secret
 from gitops_bot.core.captures import TraceId, slug
@@ -130,7 +130,14 @@ def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | N
             stop()
 
     if settings.signed.remote is not None:
-        channel = signed.build(settings, database, rules, forge, end)
+        channel = signed.build(
+            settings,
+            database,
+            rules,
+            forge,
+            end,
+            lambda tx, now, ask: policy_moved(tx, now, place, ask),
+        )
         duties += channel.duties(database)
     daemon = Daemon(duties, bell, outside)
     ends.append(daemon.stop)

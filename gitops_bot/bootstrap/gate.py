@@ -10,27 +10,38 @@ from pathlib import Path
 from typing import Final
 
 from gitops_bot.authority.sealing import DUTY as SEAL
-from gitops_bot.bootstrap.trust import LedgerHead, Trust, read_trust, write_trust
+from gitops_bot.bootstrap.trust import LedgerHead, Trust, locked, read_trust, write_trust
 from gitops_bot.core.canonical import Digest
 from gitops_bot.core.errors import ConfigError, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.policy.model import Policy
-from gitops_bot.store import branches, bundles, ledger, schema, turns
+from gitops_bot.store import branches, bundles, grants_read, ledger, schema, turns
 from gitops_bot.store import settings as stored
 from gitops_bot.store.engine import Database, Tx
 
 MOST_SEALED: Final = 5_000
+FIX: Final = "find out why, then `gitops-bot trust repin` on the host (docs/incidents.md)"
 
 
 def behind(tx: Tx, trust: Trust) -> Refused | None:
     """Say in what a database is behind what this host pinned; None when it is not."""
-    epoch = stored.fact(tx, "epoch")
-    if epoch != str(trust.epoch):
-        return refuse(Reason.EPOCH, f"The database is of epoch {epoch}, this host's pin of {trust.epoch}.")
+    refused = older(tx, trust)
+    if refused is not None:
+        return refused
     force = bundles.in_force(tx)
     if force is not None and force[0] != trust.policy_digest:
         return refuse(Reason.EPOCH, f"The database has {force[0]} in force, this host's pin {trust.policy_digest}.")
+    return None
+
+
+def older(tx: Tx, trust: Trust) -> Refused | None:
+    """Say in what a database is older than what this host saw, whichever policy it has in force."""
+    epoch = stored.fact(tx, "epoch")
+    if epoch != str(trust.epoch):
+        return refuse(Reason.EPOCH, f"The database is of epoch {epoch}, this host's pin of {trust.epoch}.")
     head = trust.ledger_head
+    if head is None and grants_read.exist(tx):
+        return refuse(Reason.EPOCH, "The database has grants that this host's trust file never saw: it is a new file.")
     if head is not None and ledger.seal_at(tx, head.seq) != head.hash:
         detail = f"The database's ledger does not hold entry {head.seq} as this host saw it: it is an older copy."
         return refuse(Reason.EPOCH, detail)
@@ -41,13 +52,28 @@ def behind(tx: Tx, trust: Trust) -> Refused | None:
     return None
 
 
-class Gate:
-    """Opens and closes the signed channel of one process."""
+def closed(database: Database, tx: Tx, trust_file: Path) -> Refused | None:
+    """Say why the signed channel is closed on this host, or None where it is open.
 
-    def __init__(self, database: Database, trust_file: Path, policy: Policy) -> None:
+    Raises:
+        Unavailable: the database cannot be asked.
+    """
+    try:
+        trust = read_trust(trust_file)
+        schema.check(database.engine)
+    except ConfigError as error:
+        return refuse(Reason.EPOCH, f"{error.message[:1].upper()}{error.message[1:]}.")
+    return behind(tx, trust)
+
+
+class Gate:
+    """Opens and closes the signed channel of one process, which decides by one policy in one epoch."""
+
+    def __init__(self, database: Database, trust_file: Path, policy: Policy, epoch: int) -> None:
         self._database = database
         self._file = trust_file
         self._policy = policy
+        self._epoch = epoch
 
     def sound(self, tx: Tx) -> None:
         """Let nothing gated be decided on a database that is not to be trusted.
@@ -55,17 +81,26 @@ class Gate:
         Raises:
             Unavailable: it is not; the message says in what, and how to open the channel again.
         """
-        try:
-            trust = read_trust(self._file)
-            schema.check(self._database.engine)
-        except ConfigError as error:
-            raise Unavailable(f"the signed channel is closed: {error.message}") from error
-        if trust.policy_digest != self._policy.digest:
-            raise Unavailable("the signed channel is closed: this process decides by another policy than is pinned")
-        refused = behind(tx, trust)
+        refused = closed(self._database, tx, self._file)
         if refused is not None:
-            fix = "find out why, then `gitops-bot trust repin` on the host"
-            raise Unavailable(f"the signed channel is closed: {refused.reason.value}. {refused.detail} Fix: {fix}")
+            raise Unavailable(f"the signed channel is closed: {refused.reason.value}. {refused.detail} Fix: {FIX}")
+        if not self.is_own(read_trust(self._file)):
+            raise Unavailable("the signed channel is closed: this process decides by another policy than is pinned")
+
+    def is_own(self, trust: Trust) -> bool:
+        """Tell whether a trust file pins what this process decides by."""
+        return (trust.policy_digest, trust.epoch) == (self._policy.digest, self._epoch)
+
+    def begin(self) -> None:
+        """Let this host see the ledger's head before the first grant, so that a newer trust file can be told.
+
+        Raises:
+            Unavailable: the trust file cannot be kept.
+        """
+        with self._database.read() as tx:
+            fresh = not grants_read.exist(tx)
+        if fresh:
+            self.note()
 
     def note(self) -> None:
         """Write the newest sealed head and the stored tips into the trust file.
@@ -77,29 +112,46 @@ class Gate:
             # What was just decided must be below the head, or a copy from before it would not be behind.
             turns.take(tx, SEAL)
             ledger.seal_next(tx, MOST_SEALED)
-            head = ledger.head(tx)
-            tips: Mapping[str, str] = {one.person: one.tip for one in branches.every(tx) if one.tip is not None}
-        try:
-            trust = read_trust(self._file)
-            if head.seq == 0 or (trust.ledger_head is not None and trust.ledger_head.seq > head.seq):
-                return
-            write_trust(self._file, replace(trust, branch_tips=tips, ledger_head=LedgerHead(head.seq, head.hash)))
-        except ConfigError as error:
-            raise Unavailable(f"the trust file cannot be kept: {error.message}") from error
+        self.see()
 
-    def repin(self) -> None:
-        """Move the pin to the policy that the database has in force, whose adoption this process just carried out.
+    def see(self) -> None:
+        """Write the newest head that is sealed already, where it is newer than the one that this host saw.
+
+        Raises:
+            Unavailable: it cannot be written.
+        """
+        self._keep(None)
+
+    def repin(self, digest: str) -> None:
+        """Move the pin to a policy whose adoption this process just carried out, itself.
 
         Raises:
             Unavailable: the trust file cannot be kept.
         """
+        with self._database.write() as tx:
+            turns.take(tx, SEAL)
+            ledger.seal_next(tx, MOST_SEALED)
+        self._keep(digest)
+
+    def _keep(self, digest: str | None) -> None:
         with self._database.read() as tx:
-            force = bundles.in_force(tx)
-            bundle = None if force is None else bundles.get(tx, force[0])
-        assert bundle is not None
-        try:
-            trust = read_trust(self._file)
-            write_trust(self._file, replace(trust, policy_digest=Digest(bundle.digest), policy_version=bundle.version))
-        except ConfigError as error:
-            raise Unavailable(f"the trust file cannot be kept: {error.message}") from error
-        self.note()
+            head = ledger.head(tx)
+            tips: Mapping[str, str] = {one.person: one.tip for one in branches.every(tx) if one.tip is not None}
+            bundle = None if digest is None else bundles.get(tx, digest)
+            try:
+                with locked(self._file):
+                    trust = read_trust(self._file)
+                    # Whoever moved the pin since knows better, and on a database that is behind nothing is written over
+                    # what shows it.
+                    if not self.is_own(trust) or older(tx, trust) is not None:
+                        return
+                    kept = trust
+                    if trust.ledger_head is None or trust.ledger_head.seq < head.seq:
+                        seen = LedgerHead(head.seq, head.hash) if head.seq else None
+                        kept = replace(kept, branch_tips=tips, ledger_head=seen)
+                    if bundle is not None:
+                        kept = replace(kept, policy_digest=Digest(bundle.digest), policy_version=bundle.version)
+                    if kept != trust:
+                        write_trust(self._file, kept)
+            except ConfigError as error:
+                raise Unavailable(f"the trust file cannot be kept: {error.message}") from error

@@ -19,7 +19,7 @@ from gitops_bot.policy.model import AdoptExecutor, HttpExecutor, Policy, Process
 from gitops_bot.ports import Duty, Executor
 from gitops_bot.store import signatures
 from gitops_bot.store.due import Claimed
-from gitops_bot.store.engine import Database
+from gitops_bot.store.engine import Database, Tx
 
 if TYPE_CHECKING:
     from gitops_bot.signed.channel import Channel, Known, Place
@@ -44,16 +44,19 @@ class Granting:
     repository: "Repository"
     publisher: "Publisher"
     gate: Gate
-    adopted: Callable[[], None]
+    adopted: Callable[[str], None]
+    replaced: Callable[[Tx, Rules, AskId], None]
+    """Replaces one open ask of an older policy, in the given transaction."""
 
     def duties(self, engines: Callable[[], "Keys"]) -> list[Duty]:
         """Give the duties; `engines` makes a set for each of the two threads."""
-        from gitops_bot.signed import adopting, executing, mint, spend
+        from gitops_bot.signed import adopting, executing, spend
         from gitops_bot.signed.objects import Objects
 
         executors = Executors(self.rules.policy, self.settings.signed.keys_dir, self.settings.state / "executions")
         reading, rereading = Objects(self.repository), Objects(self.repository)
         spender = self._spender(engines(), reading, executors)
+        spender.arm()
         verifier = self._spender(engines(), rereading, executors)
         carrying = executing.Executing(
             self.database,
@@ -66,38 +69,55 @@ class Granting:
             noted=self.gate.note,
             adopted=self.adopted,
         )
-        superseding = adopting.Superseding(self.database, self.rules)
+        superseding = adopting.Superseding(self.database, self.rules, self.replaced)
         pace = Pace(batch=1, lease_ms=LEASE_MS, first_ms=500, most_ms=60_000)
         return [
-            RowDuty(mint.SPEND, self.database, _closing(reading, spender.one), pace),
+            RowDuty(spend.SPEND, self.database, _closing(reading, spender.one), pace),
             RowDuty(spend.EXECUTE, self.database, _closing(rereading, carrying.one), pace),
             RowDuty(adopting.SUPERSEDE, self.database, superseding.one, pace),
         ]
 
     def _spender(self, keys: "Keys", objects: "Objects", executors: "Executors") -> "Spender":
-        from gitops_bot.signed.channel import Channel
-        from gitops_bot.signed.spend import Spender
-
-        def known(ask: AskId) -> "Known | None":
-            from gitops_bot.signed import requesting
-
-            with self.database.read() as tx:
-                return requesting.known(tx, ask)
-
-        def channel() -> "Channel":
-            return Channel(self.place, self.rules.policy, keys, objects, known)
-
-        return Spender(
-            self.database,
-            self.rules,
-            self.place,
-            channel,
-            key_now(keys, self.database),
-            max_fetch_age=self.settings.signed.max_fetch_age,
-            sound=self.gate.sound,
-            spent=self.gate.note,
-            executor=executors.check,
+        return spender_of(
+            self.database, self.settings, self.rules, self.place, keys, objects, self.gate, executors.check
         )
+
+
+def spender_of(
+    database: Database,
+    settings: Settings,
+    rules: Rules,
+    place: "Place",
+    keys: "Keys",
+    objects: "Objects",
+    gate: Gate,
+    check: Callable[[VerbRule], Refused | None],
+) -> "Spender":
+    """Make what verifies the evidence of a grant, and spends it, over engines and git's processes of one thread.
+    `check` looks at a verb's executor."""
+    from gitops_bot.signed.channel import Channel
+    from gitops_bot.signed.spend import Spender
+
+    def known(ask: AskId) -> "Known | None":
+        from gitops_bot.signed import requesting
+
+        with database.read() as tx:
+            return requesting.known(tx, ask)
+
+    def channel() -> "Channel":
+        return Channel(place, rules.policy, keys, objects, known)
+
+    return Spender(
+        database,
+        rules,
+        place,
+        channel,
+        key_now(keys, database),
+        max_fetch_age=settings.signed.max_fetch_age,
+        sound=gate.sound,
+        spent=gate.note,
+        executor=check,
+    )
 
 
 def _closing(objects: "Objects", handle: Callable[[Claimed], Outcome]) -> Callable[[Claimed], Outcome]:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Final
 from gitops_bot.authority.duties import Pace, RowDuty
 from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.bundle import certificates_of
+from gitops_bot.bootstrap.following import Follower
 from gitops_bot.bootstrap.force import in_force
 from gitops_bot.bootstrap.gate import Gate
 from gitops_bot.bootstrap.granting import Granting
+from gitops_bot.bootstrap.keeping import Keeping
 from gitops_bot.config import Settings
+from gitops_bot.core.asks import AskId
 from gitops_bot.core.errors import ConfigError, Fact
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.policy.bundles import pack
@@ -131,12 +134,20 @@ def keys_of(
     return Keys(named, {SignatureKind.OPENPGP: openpgp, SignatureKind.SSH: sshsig})
 
 
+def engines_in(settings: Settings) -> "Callable[[Policy, Mapping[str, bytes], tuple[KeyRevocation, ...]], Keys]":
+    """Make what makes engines over any bundle's keys, with gpg's homes in this host's state folder."""
+    homes = settings.state / FOLDER / "gpg"
+    return lambda policy, files, remembered: keys_of(policy, certificates_of(files), remembered, homes)
+
+
 def remember(tx: Tx, policy: Policy, files: Mapping[str, bytes]) -> "dict[str, CertificateFacts]":
     """Keep the bundle's bytes and every revocation in its certificates; give the certificates."""
     found = certificates_of(files)
     bundles.keep(tx, bundles.Bundle(policy.digest, policy.version, pack(files)))
     if bundles.in_force(tx) is None:
         bundles.put_in_force(tx, policy.digest, None)
+        pinned: dict[str, Fact] = {"digest": policy.digest, "version": policy.version}
+        ledger.append(tx, Entry(EventKind.POLICY_PINNED, tx.now, channel="signed", facts=pinned))
     for certificate in found.values():
         for one in certificate.revocations:
             if signatures.remember_revocation(tx, one.fingerprint, hard=one.hard, at=one.at):
@@ -176,13 +187,16 @@ def build(
     rules: Rules,
     forge: Forge | None,
     adopted: Callable[[], None] = lambda: None,
+    replaced: "Callable[[Tx, Rules, AskId], None] | None" = None,
 ) -> SignedChannel:
-    """Put the signed channel together; nothing runs yet. `adopted` is called once another policy is in force.
+    """Put the signed channel together; nothing runs yet. `adopted` is called once another policy is in force,
+    `replaced` for each open ask of an older one.
 
     Raises:
         ConfigError: something that must not start.
         Unavailable: the forge cannot be asked, or gpg is missing.
     """
+    from gitops_bot.signed import adopting
     from gitops_bot.signed.announcing import Announcer, recogniser
     from gitops_bot.signed.fetching import Fetcher
     from gitops_bot.signed.looking import Looker
@@ -201,7 +215,8 @@ def build(
         # One set of engines a thread.
         return keys_of(rules.policy, certificates, remembered, settings.state / FOLDER / "gpg")
 
-    gate = Gate(database, settings.trust_file, rules.policy)
+    gate = Gate(database, settings.trust_file, rules.policy, place.epoch)
+    gate.begin()
     looker = Looker(
         database,
         rules.policy,
@@ -212,18 +227,22 @@ def build(
         counted=Mint(rules, place, gate.sound),
     )
     bot = _bot(settings, rules.policy)
+    follower = Follower(settings, database, rules, place, repository, engines_in(settings))
+    keeping = Keeping(database, settings.trust_file, settings.policies, gate, follower, adopted)
     if bot is None:
-        return SignedChannel(looker, None, None, place)
+        return SignedChannel(looker, None, None, place, (keeping,))
     recognise = recogniser(rules.policy, engines(), place)
     announcer = Announcer(database, rules, place, repository, bot, recognise)
     publisher = Publisher(repository, bot, place.environment, recognise=recogniser(rules.policy, engines(), place))
 
-    def moved() -> None:
-        gate.repin()
+    def moved(digest: str) -> None:
+        gate.repin(digest)
         adopted()
 
-    granting = Granting(database, settings, rules, place, repository, publisher, gate, moved)
-    return SignedChannel(looker, announcer, bot, place, tuple(granting.duties(engines)))
+    granting = Granting(
+        database, settings, rules, place, repository, publisher, gate, moved, replaced or adopting.replace
+    )
+    return SignedChannel(looker, announcer, bot, place, (keeping, *granting.duties(engines)))
 
 
 def _bot(settings: Settings, policy: Policy) -> "BotKey | None":

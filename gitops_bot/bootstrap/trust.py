@@ -5,12 +5,13 @@ first pin; moving it follows an adoption that this host verified itself, or a pe
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -68,6 +69,25 @@ def write_trust(path: Path, trust: Trust) -> None:
     _write(path, trust, replace=True)
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes and threads from rewriting a trust file between reading and writing it.
+
+    Raises:
+        ConfigError: there can be no lock beside it.
+    """
+    try:
+        handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        fix = f"give this user the right to write in {path.parent}"
+        raise ConfigError(f"cannot lock the trust file {path}: {error.strerror}", fix=fix) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def pin(folder: Path, trust_file: Path) -> Policy:
     """Pin the bundle in a folder for the first time; pinning the pinned one again changes nothing.
 
@@ -77,7 +97,7 @@ def pin(folder: Path, trust_file: Path) -> Policy:
     policy = load_bundle(folder)
     if not _present(trust_file):
         _write(trust_file, Trust(1, policy.digest, policy.version), replace=False)
-    return _match(policy, read_trust(trust_file), folder, trust_file)
+    return _match(policy, read_trust(trust_file), folder)
 
 
 def pinned_policy(folder: Path, trust_file: Path) -> Policy:
@@ -87,10 +107,10 @@ def pinned_policy(folder: Path, trust_file: Path) -> Policy:
         ConfigError: nothing is pinned, the bundle does not load, or it is another one than the pinned.
     """
     trust = read_trust(trust_file)
-    return _match(load_bundle(folder), trust, folder, trust_file)
+    return _match(load_bundle(folder), trust, folder)
 
 
-def _match(policy: Policy, trust: Trust, folder: Path, trust_file: Path) -> Policy:
+def _match(policy: Policy, trust: Trust, folder: Path) -> Policy:
     if (policy.digest, policy.version) == (trust.policy_digest, trust.policy_version):
         return policy
     message = (
@@ -98,8 +118,8 @@ def _match(policy: Policy, trust: Trust, folder: Path, trust_file: Path) -> Poli
         f"{trust.policy_version}, {trust.policy_digest}"
     )
     fix = (
-        f"bring version {trust.policy_version} back into {folder}; or, if you changed it and mean to trust it, stop "
-        f"all processes, move {trust_file} away and start again, which pins it anew"
+        f"bring version {trust.policy_version} back into {folder}; or propose the changed one with gitops-bot policy "
+        "propose; or, without the people to adopt it, gitops-bot trust repin"
     )
     raise ConfigError(message, fix=fix)
 
@@ -115,7 +135,7 @@ def _read_private(path: Path) -> bytes:
         # O_NONBLOCK: a pipe in its place must not hold the start; O_NOFOLLOW: a link could be changed by its owner.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        fix = f"gitops-bot trust pin; but if there was a pin, first find out who removed {path}"
+        fix = f"gitops-bot trust pin; but if there was a pin, find out who removed {path}, then gitops-bot trust repin"
         raise ConfigError(f"there is no trust file {path}", fix=fix) from None
     except OSError as error:
         raise ConfigError(f"cannot open the trust file {path}: {error.strerror}", fix="make it a plain file") from error

@@ -1,4 +1,4 @@
-"""What becomes of a capture whose pull request moved: asked anew on a successor, or after too many moves not at all.
+"""What becomes of a capture whose pull request moved, or whose policy did: asked anew on a successor, or not at all.
 
 The question is asked anew in one transaction. The successor's draft is opened before the old pull request points to it
 and is closed, each through the outbox. A loop that was told the one terminal signal is past all that (I10).
@@ -7,7 +7,7 @@ and is closed, each through the outbox. A loop that was told the one terminal si
 from typing import Final
 
 from gitops_bot.authority.asking import Opened
-from gitops_bot.authority.closing import renew, supersede, withdraw
+from gitops_bot.authority.closing import carry_over, renew, supersede, withdraw
 from gitops_bot.authority.rules import Rules
 from gitops_bot.broker.captures import Place, apply, close, draft, lane, on_forge
 from gitops_bot.broker.machine import Event, advance
@@ -80,6 +80,26 @@ def head_moved(tx: Tx, rules: Rules, place: Place, capture_id: str) -> None:
         withdraw(tx, ask.id, by="gitops-bot", reason=opened.reason.value, to_backlog=True)
         apply(tx, capture, Event.MOVED_TOO_OFTEN, opened.reason.value)
         return
+    _goes_on(tx, rules, place, capture, opened, reason, capture.moved_heads + 1)
+
+
+def policy_moved(tx: Tx, rules: Rules, place: Place, ask_id: str) -> None:
+    """Ask anew under the policy in force what an open ask of an older one asked. A capture goes on on a successor pull
+    request, for what people say on the old one is bound to the old ask. Where nobody would be asked any more, the ask
+    is withdrawn, which wakes the capture and ends it."""
+    found = captures.of_ask(tx, ask_id)
+    capture = None if found is None else captures.get(tx, found.id, lock=True)
+    opened = carry_over(tx, rules, ask_id)
+    if opened is None or capture is None or capture.ask != ask_id:
+        return
+    if advance(capture.state, Event.HEAD_MOVED) is not None:
+        _goes_on(tx, rules, place, capture, opened, Reason.STALE_POLICY, capture.moved_heads)
+
+
+def _goes_on(
+    tx: Tx, rules: Rules, place: Place, capture: Capture, opened: Opened, reason: Reason, moved_heads: int
+) -> None:
+    """Return a capture to REQUESTED under a new ask, on a successor of its pull request."""
     waiters.add(tx, opened.ask.id, WaiterKind.CAPTURE, capture.id)
     returned = apply(
         tx,
@@ -87,7 +107,7 @@ def head_moved(tx: Tx, rules: Rules, place: Place, capture_id: str) -> None:
         Event.HEAD_MOVED,
         reason.value,
         ask=opened.ask.id,
-        moved_heads=capture.moved_heads + 1,
+        moved_heads=moved_heads,
         successor=capture.successor + 1,
         attempt=capture.attempt + 1,
         artefact=None,

@@ -68,6 +68,12 @@ _UNDER_OTHER: Final = (
     .order_by(asks.c.id)
     .limit(bindparam("most"))
 )
+_DECIDED: Final = (
+    select(asks.c.id, asks.c.action)
+    .where(asks.c.verb == bindparam("named"), asks.c.state == AskState.APPROVED.value)
+    .order_by(asks.c.id.desc())
+    .limit(bindparam("most"))
+)
 _PAGE: Final = select(asks).where(asks.c.id > bindparam("after")).order_by(asks.c.id).limit(bindparam("most"))
 _OPEN_PAGE: Final = _PAGE.where(_STATE_OPEN)
 _AGENT_PAGE: Final = _PAGE.where(asks.c.agent == bindparam("by"))
@@ -214,6 +220,11 @@ def end(
 def open_under_other(tx: Tx, policy: str, limit: int) -> list[AskId]:
     """Name open asks that were asked under another policy than the one in force."""
     return [AskId(one) for one in tx.execute(_UNDER_OTHER, {"in_force": policy, "most": limit}).scalars()]
+
+
+def approved_of(tx: Tx, verb: str, limit: int) -> list[tuple[AskId, bytes]]:
+    """Name the approved asks of a verb with their actions, the newest first."""
+    return [(AskId(row.id), bytes(row.action)) for row in tx.execute(_DECIDED, {"named": verb, "most": limit})]
 
 
 def page(tx: Tx, after: str, limit: int, *, only_open: bool = False, agent: str | None = None) -> Sequence[Ask]:

@@ -12,6 +12,8 @@ from gitops_bot.store.states import GrantState
 _OF_ASK: Final = select(grants).where(grants.c.ask == bindparam("of"))
 _LOCK: Final = _OF_ASK.with_for_update()
 _GET: Final = select(grants).where(grants.c.id == bindparam("of"))
+_IN_STATE: Final = select(grants).where(grants.c.state == bindparam("is_")).order_by(grants.c.id)
+_ANY: Final = select(grants.c.id).limit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,13 @@ def get(tx: Tx, grant: str) -> Grant | None:
     """Read a grant by its id."""
     row = tx.execute(_GET, {"of": grant}).one_or_none()
     return None if row is None else _grant(row)
+
+
+def minted(tx: Tx) -> list[Grant]:
+    """Read every grant that is neither spent nor ended."""
+    return [_grant(row) for row in tx.execute(_IN_STATE, {"is_": GrantState.MINTED.value})]
+
+
+def exist(tx: Tx) -> bool:
+    """Tell whether any grant was ever minted."""
+    return tx.execute(_ANY).one_or_none() is not None

@@ -69,7 +69,7 @@ def _answering() -> dict[str, Right]:
     """The rights of whoever opens, answers and ends ordinary asks: broker, workspace and host."""
     read_only = ("meta", "identities", "policy_bundles", "policy_in_force", "signed_votes", "grants", "executions")
     return {
-        **{name: _right(name) for name in (*read_only, *_SIGNED, *_SCHEMA)},
+        **{name: _right(name) for name in (*read_only, *_SIGNED, *_SCHEMA, "suspensions")},
         "holds": _right("holds", insert=True),
         "agents": _right("agents", insert=True, update="state pause_reason owner purpose"),
         "agent_tokens": _right("agent_tokens", insert=True, update="revoked_at"),
@@ -123,6 +123,8 @@ def _broker() -> dict[str, Right]:
         "signature_results": _right("signature_results", insert=True),
         "key_revocations": _right("key_revocations", insert=True),
         "key_counters": _right("key_counters", insert=True, update="counter seen_at"),
+        # An adopted bundle may reinstate whom the host suspended.
+        "suspensions": _right("suspensions", insert=True),
         "signed_votes": _right("signed_votes", insert=True),
         "grants": _right("grants", insert=True, update="state ended_at nonce"),
         "executions": _right("executions", insert=True, update="state result attempted_at ended_at"),
@@ -137,13 +139,14 @@ def _broker() -> dict[str, Right]:
 
 
 def _host() -> dict[str, Right]:
-    """A person's shell on the broker's host: also thaws a branch, which only decides from where it is read on, and
-    explains signatures under what is remembered of keys."""
+    """A person's shell on the broker's host: also thaws a branch, which only decides from where it is read on, suspends
+    and reinstates people, and explains signatures under what is remembered of keys."""
     return {
         **_answering(),
         "signed_branches": _right("signed_branches", update=_THAW),
         "key_revocations": _right("key_revocations"),
         "key_counters": _right("key_counters"),
+        "suspensions": _right("suspensions", insert=True),
     }
 
 

@@ -17,6 +17,7 @@ _SET_CURSOR: Final = upsert(
 )
 _META: Final = select(meta.c.value).where(meta.c.key == bindparam("of"))
 _SET_META: Final = insert_or_ignore(meta, ("key",))
+_MOVE_META: Final = upsert(meta, ("key",), {"value": bindparam("new_value")})
 _IDENTITY: Final = upsert(
     identities, ("kind", "value"), {"principal": bindparam("new_principal"), "source": bindparam("new_source")}
 )
@@ -44,6 +45,11 @@ def set_fact_once(tx: Tx, key: str, value: str) -> str:
     """Write a fact unless it is there; give what is there now."""
     tx.execute(_SET_META[tx.dialect], {"key": key, "value": value})
     return fact(tx, key) or value
+
+
+def set_fact(tx: Tx, key: str, value: str) -> None:
+    """Write a fact, whatever stood there."""
+    tx.execute(_MOVE_META[tx.dialect], {"key": key, "value": value, "new_value": value})
 
 
 def keep_identities(tx: Tx, owned: Iterable[tuple[PrincipalName, Identity]]) -> None:

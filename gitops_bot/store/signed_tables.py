@@ -1,6 +1,7 @@
-"""The signed channel's tables: requests, branches, what became of each commit, raw votes, grants, executions, holds.
+"""The signed channel's tables: requests, branches, what became of each commit, raw votes, grants, executions, holds,
+suspensions.
 
-Only the broker's role writes them, but for holds, and for the branches that a person on the host thaws.
+Only the broker's role writes them, but for holds, and for what a person on the host does: thaw a branch, suspend.
 
 Same rules as `store.tables`, whose metadata they share.
 """
@@ -160,4 +161,16 @@ key_counters = Table(
     id_column("key"),
     Column("counter", BigInteger, nullable=False),
     time_column("seen_at"),
+)
+
+suspensions = Table(
+    "suspensions",
+    metadata,
+    id_column(),
+    text_column("principal"),
+    Column("suspended", Integer, nullable=False),
+    text_column("reason", null=True),
+    time_column("at"),
+    CheckConstraint("suspended IN (0, 1)", name="suspended"),
+    Index(None, "principal"),
 )
