@@ -11,7 +11,7 @@ armor headers and text around the armor, so each of these would make a new id un
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gitops_bot.core.asks import AskId
@@ -151,7 +151,10 @@ def _explain(raw: bytes, digits: int) -> Refused:
     while place < len(lines) and lines[place].startswith(b"parent "):
         place += 1
     fault = _fixed_fault(lines, place, digits)
-    return fault or _signature_fault(lines[place + 2 :], _SIGNATURE_HEADERS[digits], merge=place > 2)
+    if fault is not None:
+        # Git stops at the first header out of its order, and takes the commit for a root.
+        return replace(fault, facts={"parents": sum(line.startswith(b"parent ") for line in lines)})
+    return _signature_fault(lines[place + 2 :], _SIGNATURE_HEADERS[digits], merge=place > 2)
 
 
 def _fixed_fault(lines: Sequence[bytes], place: int, digits: int) -> Refused | None:

@@ -111,8 +111,9 @@ def roots_of(
     objects: Objects, tip: ObjectId, *, repository: str, environment: str, person: PrincipalName
 ) -> tuple[Commit, ...] | Refused:
     """Find the commits that may be this branch's root: without a parent, of the empty tree, of the strict form, with
-    its whole message. Without one every commit of the branch is refused (`root_commit`). That one of them is signed by
-    its person is *not* checked. A root that a tip reaches is reached by all that descend from it.
+    its whole message. Without one every commit of the branch is refused: with `root_commit`, or as malformed where a
+    commit hides its parents from git. That one of them is signed by its person is *not* checked. A root that a tip
+    reaches is reached by all that descend from it.
 
     Raises:
         Unavailable: git failed.
@@ -120,14 +121,21 @@ def roots_of(
     found = objects.roots(tip, MAX_ROOTS + 1)
     if len(found) > MAX_ROOTS:
         return refuse(Reason.ROOT_COMMIT, f"The branch has more than {MAX_ROOTS} roots.")
-    commits = [commit for oid in found if isinstance(commit := objects.commit(oid), Commit)]
+    commits = [objects.commit(oid) for oid in found]
     roots = tuple(
         commit
         for commit in commits
-        if commit.tree in EMPTY_TREES
+        if isinstance(commit, Commit)
+        and commit.tree in EMPTY_TREES
         and read_root(commit.message, repository=repository, environment=environment, person=person)
     )
-    return roots or refuse(Reason.ROOT_COMMIT, "The branch does not stand on a signed root of its own.")
+    if roots:
+        return roots
+    for commit in commits:
+        if isinstance(commit, Refused) and commit.facts.get("parents"):
+            # No root, but a commit whose parents git does not see: what is wrong is said of it.
+            return commit
+    return refuse(Reason.ROOT_COMMIT, "The branch does not stand on a signed root of its own.")
 
 
 def _deleted(repository: Repository, environment: str, person: PrincipalName, stored: ObjectId) -> Deleted:

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,19 @@ def test_a_branch_cut_from_main_has_no_root_of_its_own(branch: Branch) -> None:
     roots = branch.roots()
     assert not isinstance(roots, Refused)
     assert [commit.id for commit in roots] == [own]
+
+
+@pytest.mark.parametrize("hiding", [b"tree ", b"note "])
+def test_a_commit_that_hides_its_parents_from_git_is_malformed(branch: Branch, hiding: bytes) -> None:
+    """Git takes a commit with a line before its parents for a root; without that line the root is found."""
+    recipe = branch.stage.recipe("alice")
+    line = b"\n" + hiding + branch.stage.empty.encode() + b"\nparent "
+    branch.stage.push("alice", branch.stage.commit(replace(recipe, raw=lambda raw: raw.replace(b"\nparent ", line))))
+    roots = branch.roots()
+    assert isinstance(roots, Refused)
+    assert roots.reason is Reason.MALFORMED_COMMIT
+    branch.stage.push("alice", branch.stage.commit(recipe))
+    assert not isinstance(branch.roots(), Refused)
 
 
 def test_a_second_root_hides_nothing(branch: Branch) -> None:

@@ -391,7 +391,7 @@ def test_a_walk_that_is_left_ends_its_processes(court: Court) -> None:
     walk = court.objects.new_commits(None, tip)
     next(walk)
     assert children() > before
-    walk.close()  # type: ignore[attr-defined] # it is a generator
+    walk.close()
     assert children() == before
     court.objects.close()
 
