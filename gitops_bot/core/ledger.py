@@ -52,6 +52,7 @@ class EventKind(StrEnum):
     LOOP_GAVE_UP = "loop.gave_up"
     RESCOPE_ACKNOWLEDGED = "bridge.rescope_acknowledged"
     DENY_ACKNOWLEDGED = "bridge.deny_acknowledged"
+    EFFECT_ATTEMPTED = "effect.attempted"
     EFFECT_DONE = "effect.done"
     EFFECT_FAILED = "effect.failed"
     EFFECT_UNKNOWN = "effect.unknown"
@@ -71,6 +72,15 @@ class EventKind(StrEnum):
     GRANT_LAPSED = "grant.lapsed"
     GRANT_WAITS = "grant.waits"
     POLICY_ADOPTED = "policy.adopted"
+    POLICY_PROPOSED = "policy.proposed"
+    POLICY_CHANGED_ON_DISK = "policy.changed_on_disk"
+    POLICY_FOLLOWED = "policy.followed"
+    TRUST_REPINNED = "trust.repinned"
+    CHANNEL_CLOSED = "channel.closed"
+    CHANNEL_OPENED = "channel.opened"
+    PERSON_SUSPENDED = "person.suspended"
+    PERSON_REINSTATED = "person.reinstated"
+    PERSON_TOLD = "person.told"
     HOLD_PLACED = "hold.placed"
 
 

@@ -21,7 +21,7 @@ from gitops_bot.core.verdicts import Decision
 from gitops_bot.policy.model import Policy
 from gitops_bot.signed.channel import Examined, fallen, too_late
 from gitops_bot.signed.evidence import Change, Commit, Signed
-from gitops_bot.store import asks, grants_read, ledger, signatures, signed_commits, signed_votes, votes
+from gitops_bot.store import asks, grants_read, ledger, signatures, signed_commits, signed_votes, suspensions, votes
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.signed_commits import COUNTED, REVOCATION, ROOT, Judgement
 from gitops_bot.store.signed_votes import SignedVote
@@ -100,6 +100,8 @@ def _code(
         return refused
     if examined.root:
         return ROOT
+    if person in suspensions.suspended(tx):
+        return refuse(Reason.SUSPENDED, person=person)
     assert examined.change is not None and examined.blob is not None
     ballot = Ballot(person, examined.commit, examined.change, examined.blob, examined.signed, received_at)
     ask = asks.get(tx, ballot.change.ask, lock=True)
