@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gitops_bot.bootstrap.approver_machine import load, own_repository
 from gitops_bot.bootstrap.approver_pin import Desk, Pinning, Settled, or_refusal
 from gitops_bot.bootstrap.approver_profile import Profile
 from gitops_bot.bootstrap.bundle import certificates_of
@@ -21,7 +22,6 @@ from gitops_bot.core.canonical import Digest
 from gitops_bot.core.errors import Malformed, Reason, Refusal, Unavailable, refuse
 from gitops_bot.core.verdicts import Decision
 from gitops_bot.policy.diff import difference
-from gitops_bot.policy.grammar import parse_bundle
 from gitops_bot.policy.model import ADOPT, KeyKind, VerbRule
 from gitops_bot.signed import by_hand
 from gitops_bot.signed.approving.asked import Home, belongs, may_say, rule_for
@@ -34,12 +34,9 @@ from gitops_bot.signed.approving.sheet import Sheet, lines
 from gitops_bot.signed.approving.signer import Signer, find_signer
 from gitops_bot.signed.approving.voting import Booth
 from gitops_bot.signed.channel import Place
-from gitops_bot.signed.evidence import ObjectId, SignatureKind
+from gitops_bot.signed.evidence import ObjectId
 from gitops_bot.signed.fetching import Fetcher
-from gitops_bot.signed.keys import Keys, Pair, key_set_hash
 from gitops_bot.signed.objects import Objects
-from gitops_bot.signed.openpgp import engine, keyring
-from gitops_bot.signed.openpgp.gpg import Gpg
 from gitops_bot.signed.publication import Receipt, request_folder, spent_path
 from gitops_bot.signed.remedies import remedy
 from gitops_bot.signed.rendering import (
@@ -50,8 +47,7 @@ from gitops_bot.signed.rendering import (
     render_message,
     short_code,
 )
-from gitops_bot.signed.repository import Remote, Repository
-from gitops_bot.signed.sshsig import keygen, verifier
+from gitops_bot.signed.repository import Repository
 
 SKEW: Final = 300_000
 """How far clocks may differ, in ms; the broker's own setting decides in the end."""
@@ -195,18 +191,7 @@ class Approver:
         return Judge(self._clone.repository, self._objects, self._place, bundle, wall_seconds() * 1000)
 
     def _load(self, files: Mapping[str, bytes]) -> Bundle:
-        certificates = certificates_of(files)
-        policy = parse_bundle(files, {path: found.facts for path, found in certificates.items()})
-        facts = tuple(certificates.values())
-        ssh = [key for person in policy.people.values() for key in person.ssh]
-        homes = self._profile.state / "gpg"
-        homes.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pairs = {
-            SignatureKind.OPENPGP: Pair(engine.OpenPgpKeys(facts), Gpg(facts, folder=homes), keyring.agree),
-            SignatureKind.SSH: Pair(verifier.SshKeys(ssh), keygen.SshKeygen(ssh), keygen.agree),
-        }
-        named = key_set_hash(policy, {found.fingerprint: found.content for found in facts}, ())
-        return Bundle(policy, files, Keys(named, pairs))
+        return load(files, self._profile.state / "gpg")
 
     # The person's branch
 
@@ -377,18 +362,7 @@ def opened(profile: Profile, environment: Mapping[str, str]) -> Iterator[Approve
         ConfigError: the copy or a secret is not this person's alone.
         Unavailable: it cannot be written.
     """
-    socket = environment.get("SSH_AUTH_SOCK", "")
-    agent = Path(socket) if profile.ssh_key is None and socket.startswith("/") and '"' not in socket else None
-    remote = Remote(
-        profile.remote,
-        token_file=profile.token_file,
-        ssh_key=profile.ssh_key,
-        known_hosts=profile.known_hosts,
-        agent=agent,
-    )
-    repository = Repository(profile.state / "approvals.git", remote)
-    repository.create()
-    approver = Approver(profile, environment, repository)
+    approver = Approver(profile, environment, own_repository(profile, environment))
     try:
         yield approver
     finally:

@@ -224,7 +224,9 @@ def _everyday(said: Mapping[str, str], environment: Mapping[str, str], home: Pat
     if not usual:
         return ()
     try:
-        same = _read_key(said.get("gpg.format") or "openpgp", usual, said, environment, home).identity == key.identity
+        # Without a key of its own it is the same one.
+        form = said.get("gpg.format") or "openpgp"
+        same = not said.get(_OWN) or _read_key(form, usual, said, environment, home).identity == key.identity
     except (ConfigError, Unavailable):
         return ()
     if not same:

@@ -62,7 +62,7 @@ class Booth:
         suffix = "".join(secrets.choice(_SUFFIX) for _ in range(12))
         path = f"approvals/{shard(request.ask)}/{request.ask}/{self.person}.{decision.value}.{suffix}"
         blob = self._id("hash-object", "-w", "--no-filters", "-t", "blob", "--stdin", stdin=file)
-        tree = grown(self.repository, f"{parent}^{{tree}}", path.split("/"), blob)
+        tree = grown(self.repository, f"{tip}^{{tree}}" if tip is not None else "", path.split("/"), blob)
         vote = self._commit(tree, parent, render_message(request, self.person, decision))
         if root is not None:
             self._hold(self.judge.examine(request, self.person, root))
@@ -130,21 +130,25 @@ def grown(repository: Repository, tree: str, path: list[str], blob: ObjectId) ->
         Unavailable: git failed.
     """
     name, *below = path
+    entries = _entries(repository, tree) if tree else {}
+    there = entries.get(name)
+    if there is not None and (not below or there[1] != "tree"):
+        raise Refusal(refuse(Reason.UNEXPECTED_CHANGE, f"Something else stands at {name!a} on the branch."))
+    if below:
+        entries[name] = ("040000", "tree", grown(repository, "" if there is None else there[2], below, blob))
+    else:
+        entries[name] = ("100644", "blob", blob)
+    raw = "".join(f"{mode} {kind} {oid}\t{name}\0" for name, (mode, kind, oid) in entries.items())
+    made = repository.output("mktree", "-z", stdin=raw.encode("utf-8", "surrogateescape"))
+    return read_id(made.decode("ascii", "replace").strip())
+
+
+def _entries(repository: Repository, tree: str) -> dict[str, tuple[str, str, str]]:
+    """List a tree: mode, kind and id by name."""
     entries: dict[str, tuple[str, str, str]] = {}
     for entry in repository.output("ls-tree", "-z", tree).decode("utf-8", "surrogateescape").split("\0")[:-1]:
         found = _TREE.fullmatch(entry)
         if found is None:
             raise Unavailable("git ls-tree answered strangely")
         entries[found[4]] = (found[1], found[2], found[3])
-    there = entries.get(name)
-    if there is not None and (not below or there[1] != "tree"):
-        raise Refusal(refuse(Reason.UNEXPECTED_CHANGE, f"Something else stands at {name!a} on the branch."))
-    if below:
-        empty = repository.output("mktree", "-z").decode("ascii").strip()
-        inside = grown(repository, empty if there is None else there[2], below, blob)
-        entries[name] = ("040000", "tree", inside)
-    else:
-        entries[name] = ("100644", "blob", blob)
-    raw = "".join(f"{mode} {kind} {oid}\t{name}\0" for name, (mode, kind, oid) in entries.items())
-    made = repository.output("mktree", "-z", stdin=raw.encode("utf-8", "surrogateescape"))
-    return read_id(made.decode("ascii", "replace").strip())
+    return entries

@@ -1,10 +1,13 @@
 """A host with a signed channel for each test that asks for one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.approver_stage import Machine
 from tests.signed_host import SignedHost
 from tests.store_fixtures import FreshDatabase
 
@@ -17,3 +20,16 @@ def host(tmp_path: Path, sqlite_database: FreshDatabase, monkeypatch: pytest.Mon
     opened = SignedHost(tmp_path / "host", sqlite_database)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def machine(host: SignedHost, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """Make machines of people who sign for the host; what gpg started for them ends with the test."""
+    with ExitStack() as closing:
+
+        def make(person: str = "alice", kind: str = "ssh", **options: Any) -> Machine:
+            made = Machine(tmp_path / f"machine-{person}-{kind}", host.stage.url, person, kind, **options)
+            closing.callback(made.close)
+            return made
+
+        yield make
