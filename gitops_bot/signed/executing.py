@@ -5,9 +5,9 @@ the trust file, the call. Whoever finds a marker that is not this row's own does
 than a grant: the commits behind it are verified before anything leaves (I17).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, assert_never, cast
 
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
 from gitops_bot.authority.rules import Rules, params_of
@@ -19,6 +19,7 @@ from gitops_bot.core.executions import (
     ExecutionResult,
     Failed,
     Known,
+    NothingDone,
     Step,
     Unknown,
     execution_body,
@@ -86,10 +87,10 @@ class Executing:
         *,
         sound: Callable[[Tx], None],
         noted: Callable[[], None],
-        adopted: Callable[[], None],
+        adopted: Callable[[str], None],
     ) -> None:
         """Take what acts. `verify` asks the commits again as of a time; `noted` rewrites the trust file; `adopted` is
-        called after the policy changed."""
+        called with the digest of the policy that was adopted."""
         self._database = database
         self._rules = rules
         self._publisher = publisher
@@ -113,9 +114,7 @@ class Executing:
             return FINISHED
         if isinstance(work, Stopped):
             return self._stop(work.execution, work.refused)
-        refused = self._warranted(work)
-        if refused is None and work.execution.state is EffectState.PENDING:
-            refused = self._mark(work)
+        refused = self._warranted(work) or self._mark(work)
         if refused is not None:
             return self._stop(work.execution, refused)
         if isinstance(work.rule.executor, AdoptExecutor):
@@ -124,9 +123,12 @@ class Executing:
 
     def _stop(self, execution: Execution, refused: Refused) -> Outcome:
         """End an execution that must not go on: failed, or unknown where something may have left before."""
-        unclear = _unclear(execution)
+        with self._database.read() as tx:
+            attempted = bool(_entries(tx, execution, EventKind.EFFECT_ATTEMPTED))
+        # A row that was put back to before its attempt is believed no more than the ledger.
+        unclear = _unclear(execution) or (attempted and execution.state is EffectState.PENDING)
         step = next_step(Known.FAILED, idempotent=False, unclear_before=unclear)
-        self._finish(execution.id, _ENDS[step], {**execution.told, "why": refused.sentence}, refused.reason)
+        self._finish(execution, _ENDS[step], {**execution.told, "why": refused.sentence}, refused.reason)
         return FINISHED
 
     def _read(self, tx: Tx, key: str) -> Work | Stopped | None:
@@ -145,6 +147,8 @@ class Executing:
             return refuse(Reason.BAD_SIGNATURE, "Its grant was not spent on it.")
         if execution.action_hash != grant.action_hash:
             return refuse(Reason.BYTES_DIFFER, "It is another action than the grant's.")
+        if not _is_told(tx, execution, grant):
+            return refuse(Reason.BAD_SIGNATURE, "The ledger tells another story of it.")
         rule = lookup(self._rules.policy, ask.verb, params_of(ask.action))
         if isinstance(rule, Refused) or rule.executor is None:
             return refuse(Reason.STALE_POLICY, "The policy in force has no executor for it.")
@@ -158,13 +162,16 @@ class Executing:
         return None if isinstance(evidence, Evidence) else evidence.refused
 
     def _mark(self, work: Work) -> Refused | None:
-        """Push the marker that this ask's grant is spent, under this row's nonce; another's marker refuses."""
+        """Push the marker that this ask's grant is spent, under this row's nonce; another's marker refuses. Once an
+        attempt was made it must be there."""
         ask, grant = work.ask, work.grant
         assert grant.nonce is not None and grant.ended_at is not None
         wanted = spent_file(ask.id, Digest(grant.action_hash), grant.nonce, grant.ended_at)
         ours = wanted[spent_path(ask.id)]
         self._publisher.look()
         there = self._publisher.spent_marker(ask.id)
+        if there is None and work.execution.state is EffectState.ATTEMPTING:
+            return refuse(Reason.BAD_SIGNATURE, "It was attempted without a marker on the requests branch.")
         if there is None:
             self._publisher.publish(wanted, grant.ended_at)
             there = self._publisher.spent_marker(ask.id)
@@ -184,7 +191,7 @@ class Executing:
             self._write_end(tx, work.execution.id, state, told, None if refused is None else refused.reason)
         if refused is None:
             self._noted()
-            self._adopted()
+            self._adopted(str(params_of(work.ask.action or b"")["digest"]))
         return FINISHED
 
     def _attempt(self, work: Work) -> Outcome:
@@ -194,7 +201,7 @@ class Executing:
         same = execution.told.get("receiver", receiver) == receiver
         if not may_call(idempotent=executor.idempotent, unclear_before=unclear, same_receiver=same):
             why = "an attempt may have reached the receiver, and it must not be called again"
-            self._finish(execution.id, EffectState.UNKNOWN, {**execution.told, "why": why}, None)
+            self._finish(execution, EffectState.UNKNOWN, {**execution.told, "why": why}, None)
             return FINISHED
         body = execution_body(work.ask.action or b"", Digest(work.grant.action_hash), execution_key(work.grant.id))
         if isinstance(body, Refused):
@@ -205,8 +212,14 @@ class Executing:
             self._sound(tx)
             if not executions.attempt(tx, execution, told):
                 return FINISHED  # another broker goes on with it
-        self._noted()
+            facts: dict[str, Fact] = {"execution": execution.id, "grant": work.grant.id, "attempt": attempts}
+            ledger.append(tx, _entry(EventKind.EFFECT_ATTEMPTED, tx, work.ask, None, facts))
         came: ExecutionResult | Unavailable
+        try:
+            self._noted()
+        except Unavailable as error:
+            # Nothing was called yet.
+            return self._came(work, executor, told, NothingDone(str(error)))
         try:
             came = executor.execute(execution_key(work.grant.id), body)
         except Unavailable as error:
@@ -220,24 +233,31 @@ class Executing:
         unclear = bool(told.get("unclear"))
         step = next_step(known_of(came), idempotent=executor.idempotent, unclear_before=unclear)
         said, code = _said(came)
-        told = {**told, **said, "unclear": unclear or known_of(came) is Known.UNCLEAR, "settled": True}
+        written, told = told, {**told, **said, "unclear": unclear or known_of(came) is Known.UNCLEAR, "settled": True}
         if step is Step.AGAIN and told["attempts"] >= MOST_ATTEMPTS:
             step = given_up(unclear=bool(told["unclear"]))
         if step is Step.AGAIN:
             with self._database.write() as tx:
                 seen = executions.get(tx, work.execution.id, lock=True)
-                if seen is not None:
-                    executions.attempt(tx, seen, told)
+                if seen is None or seen.told != written:
+                    return FINISHED  # another broker went on with it while this one stood still
+                executions.attempt(tx, seen, told)
             wait = due.back_off(told["attempts"], first_ms=1_000, most_ms=300_000)
             if isinstance(came, Unavailable) and came.retry_after is not None:
                 wait = max(wait, int(came.retry_after * 1000))
             return Again(wait, firm=True)
-        self._finish(work.execution.id, _ENDS[step], told, code)
+        with self._database.write() as tx:
+            seen = executions.get(tx, work.execution.id, lock=True)
+            # What was done is done, whoever went on meanwhile; any other end is that of the attempt it belongs to.
+            if seen is not None and (step is Step.DONE or seen.told == written):
+                self._write_end(tx, seen.id, _ENDS[step], told, code)
         return FINISHED
 
-    def _finish(self, execution: str, state: EffectState, told: dict[str, Any], reason: Reason | None) -> None:
+    def _finish(self, seen: Execution, state: EffectState, told: dict[str, Any], reason: Reason | None) -> None:
+        """End an execution that is still as it was seen; else another broker goes on with it."""
         with self._database.write() as tx:
-            self._write_end(tx, execution, state, told, reason)
+            if executions.get(tx, seen.id, lock=True) == seen:
+                self._write_end(tx, seen.id, state, told, reason)
 
     def _write_end(
         self, tx: Tx, execution: str, state: EffectState, told: dict[str, Any], reason: Reason | None
@@ -248,19 +268,29 @@ class Executing:
         ask = None if done is None else asks.get(tx, AskId(done.ask))
         facts: dict[str, Fact] = {"execution": execution, "grant": None if done is None else done.grant}
         facts |= {name: str(told[name])[:500] for name in ("text", "why", "dup") if name in told}
-        entry = Entry(
-            _EVENTS[state],
-            tx.now,
-            ask=None if ask is None else ask.id,
-            run=None if ask is None else ask.run,
-            agent=None if ask is None else ask.agent,
-            channel="signed",
-            reason=reason,
-            facts=facts,
-        )
-        ledger.append(tx, entry)
+        ledger.append(tx, _entry(_EVENTS[state], tx, ask, reason, facts))
         if ask is not None:
             waiters.wake(tx, ask.id, f"EFFECT_{state.value.upper()}")
+
+
+def _entry(kind: EventKind, tx: Tx, ask: Ask | None, reason: Reason | None, facts: dict[str, Fact]) -> Entry:
+    entry = Entry(kind, tx.now, channel="signed", reason=reason, facts=facts)
+    return entry if ask is None else replace(entry, ask=ask.id, run=ask.run, agent=ask.agent)
+
+
+def _entries(tx: Tx, execution: Execution, *kinds: EventKind) -> list[Mapping[str, Any]]:
+    """Read what the ledger tells of one execution, as the facts of its entries of some kinds."""
+    found = [cast(Mapping[str, Any], one["facts"]) for one in ledger.of_ask(tx, execution.ask) if one["kind"] in kinds]
+    return [facts for facts in found if facts.get("execution") == execution.id]
+
+
+def _is_told(tx: Tx, execution: Execution, grant: Grant) -> bool:
+    """Hold the rows against the ledger: spent once, for this execution and under this nonce, never ended, and attempted
+    as often as the row says."""
+    spent = [(facts.get("grant"), facts.get("nonce")) for facts in _entries(tx, execution, EventKind.GRANT_SPENT)]
+    ended = _entries(tx, execution, *_EVENTS.values())
+    attempts = len(_entries(tx, execution, EventKind.EFFECT_ATTEMPTED))
+    return spent == [(grant.id, grant.nonce)] and not ended and attempts == execution.told.get("attempts", 0)
 
 
 def receiver_of(rule: VerbRule) -> str:

@@ -127,8 +127,10 @@ class Looker:
             judged, held, left = self._judge_all(people)
         finally:
             self._objects.close()
-        with self._database.write() as tx:
-            settings.set_cursor(tx, LOOKED_AT, str(began))
+        if not unread:
+            # Of a flooded branch the rest may be a deny: nothing is spent before all of it was received.
+            with self._database.write() as tx:
+                settings.set_cursor(tx, LOOKED_AT, str(began))
         return Looked(began, judged, held, bool(unread) or left)
 
     # 2. History
@@ -166,7 +168,7 @@ class Looker:
         if branch is not None and root is None and branch.seen == seen and not self._waits(person):
             return False  # looked at before, without a root, and all of it judged
         found = ObjectId(root) if root is not None else self._root(person, seen)
-        new = self._new(stored, seen)
+        new = self._new(person, stored, seen)
         whole = len(new) < MAX_LOOK
         with self._database.write() as tx:
             signed_commits.receive(tx, person, new)
@@ -193,8 +195,11 @@ class Looker:
         with self._database.read() as tx:
             return bool(signed_commits.waiting(tx, person, 1))
 
-    def _new(self, stored: ObjectId | None, seen: ObjectId) -> list[ObjectId]:
-        return list(self._objects.new_commits(stored, seen))
+    def _new(self, person: PrincipalName, stored: ObjectId | None, seen: ObjectId) -> list[ObjectId]:
+        """Name what is new on a branch; what was received before is left out, so that a long branch is read on."""
+        with self._database.read() as tx:
+            known = signed_commits.received(tx, person) if stored is None or self._waits(person) else frozenset()
+        return list(self._objects.new_ids(stored, seen, known=known.__contains__))
 
     def _root(self, person: PrincipalName, seen: ObjectId) -> ObjectId | Refused | Unrooted | Waiting:
         """Find the root that this branch stands on: of its own form, and signed by its person."""
@@ -223,7 +228,7 @@ class Looker:
         if again and branch.seen == seen:
             return False
         said = refuse(Reason.FROZEN, refused.detail) if again else refused
-        new = [] if seen is None else self._new(ObjectId(branch.tip), seen)
+        new = [] if seen is None else self._new(person, ObjectId(branch.tip), seen)
         with self._database.write() as tx:
             signed_commits.receive(tx, person, new)
             self._refuse_new(tx, person, new, said)
@@ -325,8 +330,9 @@ class Looker:
                 continue
             if branch.root is None and person not in self._unrooted:
                 continue  # its root waits for an engine
-            for commit in waiting:
-                if not self._judge(person, commit):
+            by_id = {ObjectId(commit.commit_id): commit for commit in waiting}
+            for oid in self._objects.read_ahead(by_id):
+                if not self._judge(person, by_id[oid]):
                     # What keeps one from being judged keeps the next, and votes are taken in their order.
                     held += 1
                     break

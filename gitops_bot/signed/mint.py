@@ -5,24 +5,26 @@ verdict takes the grant away while it is not spent.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gitops_bot.authority.ending import End, end
 from gitops_bot.authority.rules import Rules, rule_of
+from gitops_bot.authority.suspension import standing_policy
 from gitops_bot.core.asks import Ask, AskState
-from gitops_bot.core.errors import Fact, Refused
+from gitops_bot.core.errors import Fact, Reason, Refused
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.verdicts import Channel, Verdict
 from gitops_bot.policy.rules import Quorum, QuorumState, tally
 from gitops_bot.signed.channel import Place
-from gitops_bot.store import due, grants, grants_read, ledger, signed_votes
+from gitops_bot.signed.spend import SPEND
+from gitops_bot.store import due, grants, grants_read, ledger, signed_votes, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
 from gitops_bot.store.states import GrantState
 
-SPEND: Final = "signed.spend"
-"""The duty that spends: due when the delay is over."""
+WITHDRAWN: Final = Reason.WITHDRAWN_VOTE
+"""Why a grant is revoked when somebody denied or took back their approval after the verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class Mint:
         if isinstance(rule, Refused):
             return
         cast = signed_votes.decisions(signed_votes.of_ask(tx, ask.id))
-        quorum = tally(self.rules.policy, rule, cast, requester=ask.requester, agent_owner=ask.owner)
+        policy = standing_policy(tx, self.rules.policy)
+        quorum = tally(policy, rule, cast, requester=ask.requester, agent_owner=ask.owner)
         if quorum.state is QuorumState.DENIED:
             self._end(tx, ask, AskState.DENIED, quorum)
         elif quorum.state is QuorumState.APPROVED and self._end(tx, ask, AskState.APPROVED, quorum):
@@ -87,7 +90,8 @@ def take_back(tx: Tx, ask: Ask) -> None:
     if grant is None or grant.state is not GrantState.MINTED or not grants.revoke(tx, grant.id):
         return
     due.drop(tx, SPEND, grant.id)
-    ledger.append(tx, _entry(EventKind.GRANT_REVOKED, tx, ask, {"grant": grant.id}))
+    ledger.append(tx, replace(_entry(EventKind.GRANT_REVOKED, tx, ask, {"grant": grant.id}), reason=WITHDRAWN))
+    waiters.wake(tx, ask.id, "GRANT_REVOKED")
 
 
 def _entry(kind: EventKind, tx: Tx, ask: Ask, facts: dict[str, Fact]) -> Entry:

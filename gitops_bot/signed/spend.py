@@ -7,11 +7,12 @@ spend writes what is to be executed in the same transaction; nothing has left wh
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
 from gitops_bot.authority.rules import Rules, params_of
+from gitops_bot.authority.suspension import without
 from gitops_bot.core.asks import Ask, AskId
 from gitops_bot.core.canonical import action_hash
 from gitops_bot.core.errors import Fact, Reason, Refused, refuse
@@ -20,12 +21,12 @@ from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Decision
 from gitops_bot.policy.limits import Spent, check_limits, longest
 from gitops_bot.policy.lookup import lookup
-from gitops_bot.policy.model import VerbRule
+from gitops_bot.policy.model import Policy, VerbRule
 from gitops_bot.policy.rules import QuorumState, tally, voters_of
 from gitops_bot.signed.channel import Channel, Place
 from gitops_bot.signed.looking import DUTY as LOOK
 from gitops_bot.signed.looking import LOOKED_AT
-from gitops_bot.signed.standing import KeyNow, Standing, standing
+from gitops_bot.signed.standing import KeyNow, Standing, bound, standing
 from gitops_bot.store import (
     asks,
     branches,
@@ -36,17 +37,23 @@ from gitops_bot.store import (
     holds,
     ledger,
     settings,
+    signed_commits,
     signed_votes,
+    suspensions,
     turns,
     votes,
+    waiters,
 )
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.grants_read import Grant
 from gitops_bot.store.ids import new_id
+from gitops_bot.store.signed_commits import COUNTED
 from gitops_bot.store.signed_votes import SignedVote
 from gitops_bot.store.states import BranchState, GrantState
 
+SPEND: Final = "signed.spend"
+"""This duty, whose rows the mint makes due when the delay is over."""
 EXECUTE: Final = "signed.execute"
 LOOK_AGAIN_MS: Final = 1_000
 HELD_AGAIN_MS: Final = 5_000
@@ -54,13 +61,16 @@ HELD_AGAIN_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was read in one look at the rows of a grant, and the votes that stand by it."""
+    """What was read in one look at the rows of a grant, and the votes that stand by it; `suspended` are those whom the
+    host had suspended then, `at` is the time for which the keys were asked (ms)."""
 
     ask: Ask
     grant: Grant
     rule: VerbRule
     cast: tuple[SignedVote, ...]
     standing: Standing
+    suspended: frozenset[PrincipalName]
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +132,10 @@ class Spender:
             found = self._read(tx, claimed.key)
         if found is None:
             return FINISHED
-        evidence = self._verified(*found)
-        barrier = evidence if isinstance(evidence, Wait | Over) else self._ready(evidence) or self._spend(evidence)
+        barrier: Barrier | None = self._too_late(found[0], found[1], found[4])
+        if barrier is None:
+            evidence = self._verified(*found)
+            barrier = evidence if isinstance(evidence, Wait | Over) else self._ready(evidence) or self._spend(evidence)
         match barrier:
             case None:
                 self._spent()
@@ -135,18 +147,32 @@ class Spender:
                 self._end(found[1], barrier)
                 return FINISHED
 
+    def arm(self) -> None:
+        """Look at every minted grant now: under another policy its delay may be over, or its time."""
+        with self._database.write() as tx:
+            for grant in grants_read.minted(tx):
+                due.set_due(tx, SPEND, grant.id, tx.now)
+
+    def _too_late(self, ask: Ask, grant: Grant, now: int) -> Over | None:
+        """Let a grant lapse by its time alone, whether or not its commits can be read."""
+        assert ask.verb is not None and ask.action is not None
+        rule = lookup(self._rules.policy, ask.verb, params_of(ask.action))
+        return None if isinstance(rule, Refused) else _lapsed(grant, rule, now)
+
     def _ready(self, evidence: Evidence) -> Barrier | None:
         """Look at the executor before the grant is spent on it; what was replaced may be put back."""
         refused = self._executor(evidence.rule)
         return None if refused is None else Wait(refused, HELD_AGAIN_MS)
 
-    def _read(self, tx: Tx, key: str) -> tuple[Ask, Grant, tuple[SignedVote, ...], int] | None:
+    def _read(
+        self, tx: Tx, key: str
+    ) -> tuple[Ask, Grant, tuple[SignedVote, ...], frozenset[PrincipalName], int] | None:
         grant = grants_read.get(tx, key)
         if grant is None or grant.state is not GrantState.MINTED:
             return None
         ask = asks.get(tx, AskId(grant.ask))
         assert ask is not None
-        return ask, grant, tuple(signed_votes.of_ask(tx, ask.id)), tx.now
+        return ask, grant, tuple(signed_votes.of_ask(tx, ask.id)), suspensions.suspended(tx), tx.now
 
     def verify(self, ask: Ask, grant: Grant, at: int) -> Evidence | Barrier:
         """Judge a grant by its commits, with every key asked for its state at a time; for whoever acts on it.
@@ -156,33 +182,57 @@ class Spender:
         """
         with self._database.read() as tx:
             cast = tuple(signed_votes.of_ask(tx, ask.id))
-        return self._verified(ask, grant, cast, at)
+            suspended = suspensions.suspended(tx, at)
+        return self._verified(ask, grant, cast, suspended, at)
 
-    def _verified(self, ask: Ask, grant: Grant, cast: tuple[SignedVote, ...], now: int) -> Evidence | Barrier:
+    def _verified(
+        self,
+        ask: Ask,
+        grant: Grant,
+        cast: tuple[SignedVote, ...],
+        suspended: frozenset[PrincipalName],
+        now: int,
+    ) -> Evidence | Barrier:
         """Judge the grant by what its commits say now, under the policy in force; the world around it comes later."""
         if grant.epoch != self._place.epoch:
             return Over(refuse(Reason.EPOCH, granted=grant.epoch, now=self._place.epoch), lapsed=True)
         if ask.action is None or ask.verb is None or action_hash(ask.action) != grant.action_hash:
             return Over(refuse(Reason.BYTES_DIFFER, "The stored action is not the one that was approved."))
-        rule = lookup(self._rules.policy, ask.verb, params_of(ask.action))
+        channel = self._channel()
+        known = channel.asks(ask.id)
+        moved = refuse(Reason.BAD_SIGNATURE, "It has no request.") if known is None else bound(self._place, ask, known)
+        if moved is not None:
+            return Over(moved)
+        policy = without(self._rules.policy, suspended)
+        rule = lookup(policy, ask.verb, params_of(ask.action))
         if isinstance(rule, Refused) or not rule.gated or rule.executor is None:
             detail = "The policy in force does not know this gated action any more."
             return Over(refuse(Reason.STALE_POLICY, detail, verb=ask.verb))
-        stand = standing(self._channel(), cast, self._key_now, now)
-        refused = self._quorum(ask, rule, cast, stand)
-        return Over(refused) if refused is not None else Evidence(ask, grant, rule, cast, stand)
+        stand = standing(replace(channel, policy=policy), cast, self._received(cast), self._key_now, now)
+        refused = self._quorum(policy, ask, rule, cast, stand)
+        return Over(refused) if refused is not None else Evidence(ask, grant, rule, cast, stand, suspended, now)
 
-    def _quorum(self, ask: Ask, rule: VerbRule, cast: tuple[SignedVote, ...], stand: Standing) -> Refused | None:
+    def _received(self, cast: tuple[SignedVote, ...]) -> frozenset[tuple[PrincipalName, str]]:
+        """Name the votes whose commits were received on their people's branches, and counted."""
+        with self._database.read() as tx:
+            judged = [signed_commits.get(tx, vote.principal, vote.commit_id) for vote in cast]
+        return frozenset((one.person, one.commit_id) for one in judged if one is not None and one.code == COUNTED)
+
+    def _quorum(
+        self, policy: Policy, ask: Ask, rule: VerbRule, cast: tuple[SignedVote, ...], stand: Standing
+    ) -> Refused | None:
         """Step 9 over the votes that stand: say why they are no quorum now, or None."""
-        quorum = tally(self._rules.policy, rule, stand.votes, requester=ask.requester, agent_owner=ask.owner)
+        quorum = tally(policy, rule, stand.votes, requester=ask.requester, agent_owner=ask.owner)
         if quorum.state is QuorumState.APPROVED:
             return None
-        if quorum.state is QuorumState.DENIED or any(vote.decision is not Decision.APPROVE for vote in cast):
+        if quorum.state is QuorumState.DENIED:
             return refuse(Reason.WITHDRAWN_VOTE, denied_by=quorum.denied_by)
         if stand.fallen:
             who, why = next(iter(stand.fallen.items()))
             return refuse(why.reason, f"The vote of {who} fell. {why.detail}".strip(), person=who)
-        if cast and rule.approve > len(cast):
+        if any(vote.decision is not Decision.APPROVE for vote in cast):
+            return refuse(Reason.WITHDRAWN_VOTE, "Somebody took back their approval.")
+        if cast and rule.approve > len(cast) and ask.binding.policy != policy.digest:
             return refuse(Reason.STALE_POLICY, f"The policy in force demands {rule.approve}.", needed=rule.approve)
         return refuse(Reason.BAD_SIGNATURE, "The grant has no votes that make a quorum.")
 
@@ -196,10 +246,16 @@ class Spender:
             turns.take(tx, f"spend:{ask.verb}")
             locked = asks.get(tx, ask.id, lock=True)
             now = grants_read.of_ask(tx, ask.id, lock=True)
+            if now is not None and now.state is not GrantState.MINTED:
+                return Over(
+                    refuse(Reason.SPENT, "Another broker was first, or somebody ended it.", state=now.state.value)
+                )
             if locked is None or now != grant or locked.action != ask.action:
                 return Wait(refuse(Reason.HELD, "It changed while it was looked at."), LOOK_AGAIN_MS)
             if tuple(signed_votes.of_ask(tx, ask.id)) != evidence.cast:
                 return Wait(refuse(Reason.HELD, "Another vote came in."), 0)
+            if suspensions.suspended(tx) != evidence.suspended:
+                return Wait(refuse(Reason.HELD, "Somebody was suspended or reinstated."), 0)
             barrier = self._barrier(tx, evidence)
             if barrier is not None:
                 return barrier
@@ -220,21 +276,25 @@ class Spender:
         ask, grant, rule = evidence.ask, evidence.grant, evidence.rule
         if votes.revocations_of(tx, ask.id):
             return Over(refuse(Reason.WITHDRAWN_VOTE, "Somebody took it back after the verdict."))
+        lapsed = _lapsed(grant, rule, tx.now)
+        if lapsed is not None:
+            return lapsed
         after = grant.minted_at + rule.delay
-        if tx.now > grant.minted_at + rule.spend_within:
-            return Over(refuse(Reason.LAPSED, minted_at=grant.minted_at), lapsed=True)
+        if tx.now < after:
+            return Wait(refuse(Reason.DELAYED, until=after), after - tx.now)
         looked = int(settings.cursor(tx, LOOKED_AT) or 0)
-        if looked < tx.now - self._max_fetch_age:
+        # A look in the future is none: the clock was set back since.
+        if not tx.now - self._max_fetch_age <= looked <= tx.now:
             due.set_due(tx, LOOK, self._place.environment, tx.now)
             return Wait(refuse(Reason.STALE_FETCH, looked_at=looked), LOOK_AGAIN_MS)
+        if evidence.at < tx.now - self._max_fetch_age:
+            return Wait(refuse(Reason.STALE_FETCH, "Its commits were verified too long ago."), 0)
         until = holds.held_until(tx, ask.id)
         if until is not None:
             return Wait(refuse(Reason.HELD, "Somebody holds it.", until=until), min(until - tx.now, HELD_AGAIN_MS))
         unread = self._unread(tx, evidence)
         if unread is not None:
             return Wait(unread, HELD_AGAIN_MS)
-        if tx.now < after:
-            return Wait(refuse(Reason.DELAYED, until=after), after - tx.now)
         return self._limits(tx, evidence)
 
     def _limits(self, tx: Tx, evidence: Evidence) -> Barrier | None:
@@ -249,15 +309,20 @@ class Spender:
         return None if refused is None else Wait(refused, HELD_AGAIN_MS)
 
     def _unread(self, tx: Tx, evidence: Evidence) -> Refused | None:
-        """Hold a grant while the branch of somebody whom it counts, or who may deny, is frozen or cannot be read."""
-        ask = evidence.ask
-        people = set(voters_of(self._rules.policy, evidence.rule, ask.owner))
+        """Hold a grant while somebody whom it counts, or who may deny, has a branch that is frozen or cannot be read,
+        or a commit on it that was received and not judged yet: it may be a deny."""
+        policy = without(self._rules.policy, evidence.suspended)
+        people = set(voters_of(policy, evidence.rule, evidence.ask.owner))
         people |= {vote.principal for vote in evidence.cast}
-        stuck = [one for one in branches.every(tx) if one.person in people and one.state is not BranchState.READ]
-        if not stuck:
-            return None
-        who: PrincipalName = stuck[0].person
-        return refuse(Reason.HELD, f"The branch of {who} is {stuck[0].state.value}.", person=who)
+        for branch in branches.every(tx):
+            if branch.person not in people:
+                continue
+            if branch.state is not BranchState.READ:
+                detail = f"The branch of {branch.person} is {branch.state.value}."
+                return refuse(Reason.HELD, detail, person=branch.person)
+            if signed_commits.waiting(tx, branch.person, 1):
+                return refuse(Reason.HELD, f"A commit of {branch.person} is not judged yet.", person=branch.person)
+        return None
 
     def _note(self, grant: Grant, refused: Refused) -> None:
         """Say once for each reason why a grant waits."""
@@ -280,6 +345,27 @@ class Spender:
             kind = EventKind.GRANT_LAPSED if over.lapsed else EventKind.GRANT_REVOKED
             facts: dict[str, Fact] = {"grant": grant.id, "detail": over.refused.detail[:500], **over.refused.facts}
             ledger.append(tx, _entry(kind, tx, ask, over.refused.reason, facts))
+            waiters.wake(tx, ask.id, "GRANT_LAPSED" if over.lapsed else "GRANT_REVOKED")
+
+
+def _lapsed(grant: Grant, rule: VerbRule, now: int) -> Over | None:
+    if now <= grant.minted_at + rule.spend_within:
+        return None
+    return Over(refuse(Reason.LAPSED, minted_at=grant.minted_at), lapsed=True)
+
+
+def lapse_all(tx: Tx, why: Refused) -> int:
+    """Let every grant lapse that is not spent, as when this host is pinned anew; gives how many there were."""
+    ended = 0
+    for grant in grants_read.minted(tx):
+        ask = asks.get(tx, AskId(grant.ask))
+        if not grants.lapse(tx, grant.id) or ask is None:
+            continue
+        ended += 1
+        due.drop(tx, SPEND, grant.id)
+        facts: dict[str, Fact] = {"grant": grant.id, "detail": why.detail[:500], **why.facts}
+        ledger.append(tx, _entry(EventKind.GRANT_LAPSED, tx, ask, why.reason, facts))
+    return ended
 
 
 def _entry(kind: EventKind, tx: Tx, ask: Ask, reason: Reason | None, facts: dict[str, Fact]) -> Entry:

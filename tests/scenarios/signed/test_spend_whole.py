@@ -1,43 +1,28 @@
 """From two signed votes to one call with exactly the approved bytes, and everything that stops it on the way."""
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
 
 from gitops_bot.core.asks import AskState
 from gitops_bot.store.states import EffectState, GrantState
-from tests.payee import listening
-from tests.signed_till import DONE, PROGRAM, TRANSFER, Till
+from tests.signed_till import PROGRAM, TRANSFER, Open, tills
 from tests.store_fixtures import FreshDatabase
-
-_TILLS: Final = itertools.count(1)
-Open = Callable[..., Till]
 
 
 @pytest.fixture
-def till(memory_folder: Path, sqlite_database: FreshDatabase) -> Iterator[Open]:
-    """Make a till over a real payee."""
-    opened: list[Till] = []
-    with listening(DONE) as payee:
-
-        def make(**options: Any) -> Till:
-            made = Till(memory_folder / f"till-{next(_TILLS)}" / "host", sqlite_database, payee=payee, **options)
-            opened.append(made)
-            return made
-
-        yield make
-        for one in opened:
-            one.close()
+def till(memory_folder: Path, homes: Path, sqlite_database: FreshDatabase) -> Iterator[Open]:
+    """Open a till."""
+    with tills(memory_folder, homes, sqlite_database) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("verb", [TRANSFER, PROGRAM])
 def test_two_votes_are_one_call(till: Open, verb: str) -> None:
     """OpenPGP and SSH together: a verdict and one grant, a marker on the requests branch, one call of these bytes."""
     host = till()
-    ask = host.ready(verb)
+    ask = host.ready(verb, published=True)
     host.vote("alice", ask)
     host.look()
     assert host.get(ask).state is AskState.OPEN and host.grant(ask) is None
@@ -58,6 +43,8 @@ def test_two_votes_are_one_call(till: Open, verb: str) -> None:
     assert call["action"]["params"] == host.request(ask).params
     execution = host.execution(ask)
     assert execution is not None and execution.state is EffectState.DONE
-    assert host.told(ask) == [("grant.minted", None), ("grant.spent", None), ("effect.done", None)]
+    assert host.told(ask) == [
+        (kind, None) for kind in ("grant.minted", "grant.spent", "effect.attempted", "effect.done")
+    ]
     host.run()
     assert len(host.calls()) == 1
