@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from gitops_bot.signed.openpgp.facts import CertificateFacts
     from gitops_bot.signed.repository import Repository
 
-LEASE_MS: Final = 600_000
-"""A look may take long: a hundred branches, each with its own limit."""
+LEASE_MS: Final = 30_000
+"""So long the next look waits after a broker that was killed in one. One that outlasts it may be done by two at once:
+each fetches alone, and what was judged is never judged again."""
 FOLDER: Final = "signed"
 """In the state folder: the bot's repository of approvals, gpg's homes."""
 

@@ -37,7 +37,8 @@ from gitops_bot.store.signed_commits import COUNTED, REVOCATION
 from gitops_bot.store.states import CommitState
 
 BATCH: Final = 200
-LEASE_MS: Final = 600_000
+LEASE_MS: Final = 30_000
+"""So long a piece waits after a broker that was killed with it; published twice, it changes nothing."""
 HEAD: Final = "head"
 HEAD_EVERY: Final = 600_000
 """Milliseconds between anchored heads of the ledger."""
