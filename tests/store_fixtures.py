@@ -21,11 +21,13 @@ from sqlalchemy.pool import NullPool
 
 from gitops_bot.store import roles, schema
 from gitops_bot.store.engine import Database
+from gitops_bot.store.prepared import Shelf
 from gitops_bot.store.roles import Role
 from tests.postgres import postgres_superuser_url, run_id
 
 SERVICE_ROLES: Final = tuple(role for role in Role if role is not Role.OWNER)
 _CLUSTERS: Final = itertools.count(1)
+_SHELVES: Final[dict[str, Shelf]] = {}
 STANDARD: Final = {"force_standard_sqlite": True}
 ENGINES: Final = (
     pytest.param("sqlite", id="sqlite"),
@@ -55,6 +57,8 @@ class FreshDatabase:
     def open(self, role: Role) -> Database:
         """Open it in a role; it is closed with the test."""
         opened = Database.open(self.url(role), role, **self.options)
+        # As in a process that has run for a while: what was compiled once for this kind of database is known.
+        opened._shelf = _SHELVES.setdefault(self.kind, opened._shelf)
         self.opened.append(opened)
         return opened
 
