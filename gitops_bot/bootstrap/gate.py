@@ -134,24 +134,21 @@ class Gate:
         self._keep(digest)
 
     def _keep(self, digest: str | None) -> None:
-        with self._database.read() as tx:
-            head = ledger.head(tx)
-            tips: Mapping[str, str] = {one.person: one.tip for one in branches.every(tx) if one.tip is not None}
-            bundle = None if digest is None else bundles.get(tx, digest)
-            try:
-                with locked(self._file):
-                    trust = read_trust(self._file)
-                    # Whoever moved the pin since knows better, and on a database that is behind nothing is written over
-                    # what shows it.
-                    if not self.is_own(trust) or older(tx, trust) is not None:
-                        return
-                    kept = trust
-                    if trust.ledger_head is None or trust.ledger_head.seq < head.seq:
-                        seen = LedgerHead(head.seq, head.hash) if head.seq else None
-                        kept = replace(kept, branch_tips=tips, ledger_head=seen)
-                    if bundle is not None:
-                        kept = replace(kept, policy_digest=Digest(bundle.digest), policy_version=bundle.version)
-                    if kept != trust:
-                        write_trust(self._file, kept)
-            except ConfigError as error:
-                raise Unavailable(f"the trust file cannot be kept: {error.message}") from error
+        # The file's lock comes before the database's: a reader that waits for it would keep a writer from committing.
+        try:
+            with locked(self._file), self._database.read() as tx:
+                trust = read_trust(self._file)
+                # Whoever moved the pin since knows better; and on a database that is behind, what shows it stays.
+                if not self.is_own(trust) or older(tx, trust) is not None:
+                    return
+                head, kept = ledger.head(tx), trust
+                if head.seq and (trust.ledger_head is None or trust.ledger_head.seq < head.seq):
+                    tips: Mapping[str, str] = {one.person: one.tip for one in branches.every(tx) if one.tip is not None}
+                    kept = replace(kept, branch_tips=tips, ledger_head=LedgerHead(head.seq, head.hash))
+                bundle = None if digest is None else bundles.get(tx, digest)
+                if bundle is not None:
+                    kept = replace(kept, policy_digest=Digest(bundle.digest), policy_version=bundle.version)
+                if kept != trust:
+                    write_trust(self._file, kept)
+        except ConfigError as error:
+            raise Unavailable(f"the trust file cannot be kept: {error.message}") from error

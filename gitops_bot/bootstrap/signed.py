@@ -227,9 +227,8 @@ def build(
         poll_ms=settings.signed.poll,
         counted=Mint(rules, place, gate.sound),
     )
+    keeping = _keeping(settings, database, rules, place, repository, gate, adopted)
     bot = _bot(settings, rules.policy)
-    follower = Follower(settings, database, rules, place, repository, engines_in(settings))
-    keeping = Keeping(database, settings.trust_file, settings.policies, gate, follower, adopted)
     if bot is None:
         return SignedChannel(looker, None, None, place, (keeping,))
     recognise = recogniser(rules.policy, engines(), place)
@@ -240,10 +239,22 @@ def build(
         gate.repin(digest)
         adopted()
 
-    granting = Granting(
-        database, settings, rules, place, repository, publisher, gate, moved, replaced or adopting.replace
-    )
+    replace = replaced or adopting.replace
+    granting = Granting(database, settings, rules, place, repository, publisher, gate, moved, replace)
     return SignedChannel(looker, announcer, bot, place, (keeping, *granting.duties(engines)))
+
+
+def _keeping(
+    settings: Settings,
+    database: Database,
+    rules: Rules,
+    place: "Place",
+    repository: "Repository",
+    gate: Gate,
+    end: Callable[[], None],
+) -> Keeping:
+    follower = Follower(settings, database, rules, place, repository, engines_in(settings))
+    return Keeping(database, settings.trust_file, settings.policies, gate, follower, end)
 
 
 def _bot(settings: Settings, policy: Policy) -> "BotKey | None":

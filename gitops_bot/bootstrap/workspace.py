@@ -1,8 +1,11 @@
 """The composition root of the workspace: the database in its role, the pinned policy, the domain, the hints.
 
+The policy is followed without a restart: each request looks whether the trust file is still the one that was read.
+
 What is here is handed to `workspace.create_app`; the product never imports the workspace itself.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +17,11 @@ from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.database import open_database
 from gitops_bot.bootstrap.hints import FOLDER, DatagramHint
 from gitops_bot.bootstrap.rules import place_of, rules_of
+from gitops_bot.bootstrap.trust import read_trust
 from gitops_bot.broker.captures import Place
 from gitops_bot.capture.folder import file_digest
 from gitops_bot.config import Settings
-from gitops_bot.core.errors import Refusal, Refused
+from gitops_bot.core.errors import ConfigError, Refusal, Refused, Unavailable
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.roles import Role
 
@@ -26,16 +30,66 @@ POOL: Final = 8
 T = TypeVar("T")
 
 
+class Pinned:
+    """The rules under the policy that this host pins, read again when the pin moved. Safe from several threads."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        """Read the pinned policy.
+
+        Raises:
+            ConfigError: nothing is pinned, or the pinned bundle is nowhere.
+        """
+        self._settings = settings
+        self._database = database
+        self._lock = threading.Lock()
+        self._seen = self._look()
+        self._rules = rules_of(settings, database)
+
+    def _look(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._settings.trust_file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def now(self) -> Rules:
+        """Give the rules that decide now.
+
+        Raises:
+            Unavailable: the pin moved to what cannot be read, or is gone; nothing is decided under the old one.
+        """
+        with self._lock:
+            seen = self._look()
+            if seen != self._seen:
+                try:
+                    # The file changes with each head of the ledger too.
+                    if read_trust(self._settings.trust_file).policy_digest != self._rules.policy.digest:
+                        self._rules = rules_of(self._settings, self._database)
+                except ConfigError as error:
+                    raise Unavailable(f"the policy cannot be read: {error.message}") from error
+                self._seen = seen
+            return self._rules
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a view calls with: the rows, what decides, the place, how an artefact hashes now, and who answers at the
-    bridges of loops ('': nobody)."""
+    """What a view calls with: the rows, what decides (asked once for each piece of work), the place, how an artefact
+    hashes now, and who answers at the bridges of loops ('': nobody)."""
 
     database: Database
-    rules: Rules
+    decided_by: "Rules | Pinned"
     place: Place
     rehash: Callable[[Path], str | None]
     operator: str = ""
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that decide now.
+
+        Raises:
+            Unavailable: they cannot be read.
+        """
+        return self.decided_by if isinstance(self.decided_by, Rules) else self.decided_by.now()
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """Do one piece of work in one transaction.
@@ -76,8 +130,12 @@ def build_services(settings: Settings) -> Services:
         ConfigError: nothing is pinned, the database is not the migrated one, or the state folder is open to others.
         Unavailable: the database cannot be reached.
     """
-    rules = rules_of(settings)
     hint = DatagramHint(settings.state / FOLDER, listen=False)
     database = open_database(settings.database_url, Role.WORKSPACE, pool_size=POOL)
     database.on_due = hint.notify
-    return Services(database, rules, place_of(settings), file_digest, settings.operator)
+    try:
+        pinned = Pinned(settings, database)
+    except ConfigError:
+        database.close()
+        raise
+    return Services(database, pinned, place_of(settings), file_digest, settings.operator)

@@ -33,8 +33,9 @@ COMMANDS: Final[Mapping[str, str]] = {
     "agent": "Add and manage agents and their tokens.",
     "comment": "Tell what a pull-request comment would do, without doing it.",
     "verb": "Work with the verbs that the policy knows.",
-    "policy": "Check and explain the policy bundle.",
-    "trust": "Show the pin that this host trusts.",
+    "policy": "Check, explain and propose the policy bundle.",
+    "person": "Stop a person's keys at once.",
+    "trust": "Show the pin that this host trusts; pin anew.",
     "ledger": "Verify, show and export the ledger.",
     "db": "Upgrade, check and back up the database.",
 }

@@ -10,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from gitops_bot.config import Settings
     from gitops_bot.store.engine import Database
+    from gitops_bot.store.roles import Role
 
 config_option = click.option(
     "--config",
@@ -26,12 +27,34 @@ def host_database(config: Path | None) -> "Iterator[tuple[Settings, Database]]":
         ConfigError: the settings or the database are not right.
         Unavailable: the database cannot be reached.
     """
-    from gitops_bot.bootstrap.database import open_database
-    from gitops_bot.config import load
     from gitops_bot.store.roles import Role
 
+    with _opened(config, Role.HOST) as found:
+        yield found
+
+
+@contextmanager
+def broker_database(config: Path | None) -> "Iterator[tuple[Settings, Database]]":
+    """Open the database in the broker's role, for the commands that write what is the broker's alone: bundles, the
+    pointer, the end of grants. They run beside a broker, with its settings.
+
+    Raises:
+        ConfigError: the settings or the database are not right.
+        Unavailable: the database cannot be reached.
+    """
+    from gitops_bot.store.roles import Role
+
+    with _opened(config, Role.BROKER) as found:
+        yield found
+
+
+@contextmanager
+def _opened(config: Path | None, role: "Role") -> "Iterator[tuple[Settings, Database]]":
+    from gitops_bot.bootstrap.database import open_database
+    from gitops_bot.config import load
+
     settings = load(config)
-    database = open_database(settings.database_url, Role.HOST, pool_size=1)
+    database = open_database(settings.database_url, role, pool_size=2)
     try:
         yield settings, database
     finally:

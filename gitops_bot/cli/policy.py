@@ -1,4 +1,4 @@
-"""`gitops-bot policy`: what a bundle on disk says, and whether it loads. Nothing is adopted or pinned here."""
+"""`gitops-bot policy`: what a bundle on disk says, whether it loads, and proposing it. Nothing is adopted or pinned."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,8 @@ from typing import NoReturn, cast
 import click
 
 from gitops_bot.bootstrap.bundle import load_files, read_bundle
+from gitops_bot.cli.host import broker_database, config_option
+from gitops_bot.cli.listing import when
 from gitops_bot.cli.terminal import escaped
 from gitops_bot.core.durations import show_duration
 from gitops_bot.core.errors import ConfigError, Malformed, Refused
@@ -16,6 +18,7 @@ from gitops_bot.policy.diff import difference, show_voters
 from gitops_bot.policy.faults import DoesNotLoad
 from gitops_bot.policy.lookup import lookup, lookup_question
 from gitops_bot.policy.model import QUESTION, Policy, VerbRule
+from gitops_bot.policy.reach import reachability
 from gitops_bot.policy.rules import obstacle
 from gitops_bot.policy.summary import render
 
@@ -29,7 +32,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 
 @click.group()
 def policy() -> None:
-    """Check and explain the policy bundle: who may decide what, and through which channel."""
+    """Check, explain and propose the policy bundle: who may decide what, and through which channel."""
 
 
 @policy.command()
@@ -38,8 +41,7 @@ def policy() -> None:
 def check(folder: Path, as_json: bool) -> None:
     """Say whether the bundle in DIR (default: policies) loads, and what is in it.
 
-    Exits 0 when it loads, else 1 with the rule that is broken and where. A bundle that names OpenPGP certificates does
-    not load here: their reader comes with the signed channel.
+    Exits 0 when it loads, else 1 with the rule that is broken and where.
     """
     found = _load(folder, as_json)
     if as_json:
@@ -97,6 +99,50 @@ def diff(old: Path, new: Path, as_json: bool) -> None:
         return
     for sentence in sentences or ("Nothing changes.",):
         click.echo(escaped(sentence))
+
+
+@policy.command()
+@click.argument("folder", type=_folder, required=False, metavar="[DIR]")
+@config_option
+@_json
+def propose(folder: Path | None, config: Path | None, as_json: bool) -> None:
+    """Open the ask to adopt the bundle in DIR (default: the policies folder), on the broker's host only.
+
+    The bot's service asks, so no voter is spent on asking; people answer with signed commits under the bundle that is
+    in force now, as for any gated verb. Until then nothing changes. The same bundle proposed again is the same ask.
+    Exits 1 when it does not load or may not follow, 4 when the ask is refused or the signed channel is closed.
+
+    \b
+    Example:
+      gitops-bot policy check policies
+      gitops-bot policy propose policies
+    """
+    from gitops_bot.bootstrap.proposing import propose as open_proposal
+
+    with broker_database(config) as (settings, database):
+        found = open_proposal(settings, database, folder or settings.policies)
+    if as_json:
+        document = {
+            "ok": True,
+            "ask": found.ask,
+            "repeated": found.repeated,
+            "expires_at": found.expires_at,
+            "digest": found.policy.digest,
+            "version": found.policy.version,
+            "previous": found.previous,
+            "changes": list(found.changes),
+            "approve": found.needed,
+            "may_approve": list(found.may),
+        }
+        click.echo(json.dumps(document))
+        return
+    click.echo(f"{'asked already' if found.repeated else 'asked'}: {found.ask}")
+    click.echo(f"adopt version {found.policy.version}, {found.policy.digest}\nin place of {found.previous}")
+    for sentence in found.changes:
+        click.echo(escaped(f"  {sentence}"))
+    click.echo(f"it takes {found.needed} of {', '.join(found.may)}, by signed commits (docs/signing.md)")
+    if found.expires_at is not None:
+        click.echo(f"it expires at {when(found.expires_at)}")
 
 
 def _load(folder: Path, as_json: bool) -> Policy:
@@ -184,6 +230,7 @@ def _explained(found: Policy, rule: VerbRule, params: Mapping[str, object] | Non
         "reuse_ms": None if rule.gated else rule.reuse,
         "accept_no_spare": rule.accept_no_spare,
         "owner_may_approve": rule.owner_may_approve,
+        "reachable": reachability(found, rule),
         "summary": _sentence(rule, params),
     }
 
@@ -207,6 +254,7 @@ def _lines(found: Policy, rule: VerbRule, params: Mapping[str, object] | None) -
     for name, why in _standing(found, rule):
         lines.append(f"  {name} may vote" if why is None else f"  {name} may not: {why}")
     lines += _others(found, rule)
+    lines += [f"  {line}" for line in reachability(found, rule)]
     lines.append(f"  an ask expires after {show_duration(rule.expires)}; expiry never approves")
     if rule.delay:
         lines.append(f"  a grant waits {show_duration(rule.delay)} before it can be spent")
