@@ -198,7 +198,7 @@ class Looker:
     def _new(self, person: PrincipalName, stored: ObjectId | None, seen: ObjectId) -> list[ObjectId]:
         """Name what is new on a branch; what was received before is left out, so that a long branch is read on."""
         with self._database.read() as tx:
-            known = signed_commits.received(tx, person) if stored is None or self._waits(person) else frozenset()
+            known = signed_commits.received(tx, person)
         return list(self._objects.new_ids(stored, seen, known=known.__contains__))
 
     def _root(self, person: PrincipalName, seen: ObjectId) -> ObjectId | Refused | Unrooted | Waiting:

@@ -25,6 +25,7 @@ _LAST: Final = select(func.max(signed_commits.c.position)).where(signed_commits.
 _GET: Final = select(signed_commits).where(
     signed_commits.c.person == bindparam("of"), signed_commits.c.commit_id == bindparam("named")
 )
+_RECEIVED: Final = select(signed_commits.c.commit_id).where(signed_commits.c.person == bindparam("of"))
 _WAITING: Final = (
     select(signed_commits)
     .where(signed_commits.c.person == bindparam("of"), signed_commits.c.state != CommitState.JUDGED.value)
@@ -123,6 +124,11 @@ def receive(tx: Tx, person: str, ids: Sequence[str]) -> None:
     ]
     if rows:
         tx.execute(_RECEIVE[tx.dialect], rows)
+
+
+def received(tx: Tx, person: str) -> frozenset[str]:
+    """Name every commit of a person that was received."""
+    return frozenset(tx.execute(_RECEIVED, {"of": person}).scalars())
 
 
 def waiting(tx: Tx, person: str, limit: int) -> list[SignedCommit]:
