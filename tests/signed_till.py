@@ -75,11 +75,18 @@ class Till(SignedHost):
 
         self.change = change
         super().__post_init__()
+        self.private("url", self.fresh.url(Role.BROKER).encode())
         if self.homes is not None:
             self.homes.mkdir(mode=0o700, exist_ok=True)
             (self.state / "signed").mkdir(mode=0o700)
             (self.state / "signed" / "gpg").symlink_to(self.homes)
         self.stage.signers["bob"] = keys.ssh("bob")
+
+    def write(self, **signed: Any) -> None:
+        """Write the settings; an agent may have many gated asks open here."""
+        super().write(**signed)
+        file = self.folder / "gitops-bot.toml"
+        file.write_text(file.read_text() + "[asks]\nmax_open_gated = 100\n")
 
     @property
     def program(self) -> Path:
@@ -145,10 +152,16 @@ class Till(SignedHost):
 
     def run(self) -> None:
         """Spend and carry out all that may be."""
-        for _ in range(3):
+        for _ in range(2):
             self.rush()
-            self.step(SPEND)
-            self.step(EXECUTE)
+            for name in (SPEND, EXECUTE):
+                self.drain(name)
+
+    def drain(self, name: str) -> None:
+        """Do what is due of a duty until nothing is, or something waits for us."""
+        for _ in range(100):
+            if self.duty(name).step() > 0:
+                return
 
     def restart(self) -> None:
         """End the broker; the next question builds another."""

@@ -33,9 +33,10 @@ from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.policy.lookup import lookup
 from gitops_bot.policy.model import AdoptExecutor, HttpExecutor, ProcessExecutor, VerbRule
 from gitops_bot.ports import Executor
+from gitops_bot.signed.barrier import Barrier
 from gitops_bot.signed.publication import spent_file, spent_path
 from gitops_bot.signed.publishing import Publisher
-from gitops_bot.signed.spend import Barrier, Evidence
+from gitops_bot.signed.spend import Evidence
 from gitops_bot.store import asks, due, executions, grants_read, ledger, waiters
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx

@@ -23,6 +23,7 @@ from gitops_bot.policy.limits import Spent, check_limits, longest
 from gitops_bot.policy.lookup import lookup
 from gitops_bot.policy.model import Policy, VerbRule
 from gitops_bot.policy.rules import QuorumState, tally, voters_of
+from gitops_bot.signed.barrier import HELD_AGAIN_MS, LOOK_AGAIN_MS, Barrier, Over, Wait, World, barrier, lapsed
 from gitops_bot.signed.channel import Channel, Place
 from gitops_bot.signed.looking import DUTY as LOOK
 from gitops_bot.signed.looking import LOOKED_AT
@@ -55,8 +56,6 @@ from gitops_bot.store.states import BranchState, GrantState
 SPEND: Final = "signed.spend"
 """This duty, whose rows the mint makes due when the delay is over."""
 EXECUTE: Final = "signed.execute"
-LOOK_AGAIN_MS: Final = 1_000
-HELD_AGAIN_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +70,6 @@ class Evidence:
     standing: Standing
     suspended: frozenset[PrincipalName]
     at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The grant stays minted; it is looked at again after so many ms. `refused` says why."""
-
-    refused: Refused
-    after_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """The grant ends unspent, with its reason; `lapsed` where only time did it."""
-
-    refused: Refused
-    lapsed: bool = False
-
-
-Barrier = Wait | Over
 
 
 class Spender:
@@ -132,11 +112,11 @@ class Spender:
             found = self._read(tx, claimed.key)
         if found is None:
             return FINISHED
-        barrier: Barrier | None = self._too_late(found[0], found[1], found[4])
-        if barrier is None:
+        stands: Barrier | None = self._too_late(found[0], found[1], found[4])
+        if stands is None:
             evidence = self._verified(*found)
-            barrier = evidence if isinstance(evidence, Wait | Over) else self._ready(evidence) or self._spend(evidence)
-        match barrier:
+            stands = evidence if isinstance(evidence, Wait | Over) else self._ready(evidence) or self._spend(evidence)
+        match stands:
             case None:
                 self._spent()
                 return FINISHED
@@ -144,7 +124,7 @@ class Spender:
                 self._note(found[1], refused)
                 return Again(after_ms)
             case Over():
-                self._end(found[1], barrier)
+                self._end(found[1], stands)
                 return FINISHED
 
     def arm(self) -> None:
@@ -157,7 +137,7 @@ class Spender:
         """Let a grant lapse by its time alone, whether or not its commits can be read."""
         assert ask.verb is not None and ask.action is not None
         rule = lookup(self._rules.policy, ask.verb, params_of(ask.action))
-        return None if isinstance(rule, Refused) else _lapsed(grant, rule, now)
+        return None if isinstance(rule, Refused) else lapsed(grant.minted_at, rule, now)
 
     def _ready(self, evidence: Evidence) -> Barrier | None:
         """Look at the executor before the grant is spent on it; what was replaced may be put back."""
@@ -256,9 +236,9 @@ class Spender:
                 return Wait(refuse(Reason.HELD, "Another vote came in."), 0)
             if suspensions.suspended(tx) != evidence.suspended:
                 return Wait(refuse(Reason.HELD, "Somebody was suspended or reinstated."), 0)
-            barrier = self._barrier(tx, evidence)
-            if barrier is not None:
-                return barrier
+            stands = self._barrier(tx, evidence)
+            if stands is not None:
+                return stands
             nonce = secrets.token_hex(16)
             if not grants.spend(tx, grant.id, nonce):
                 return Over(refuse(Reason.SPENT, grant=grant.id))
@@ -273,40 +253,30 @@ class Spender:
 
     def _barrier(self, tx: Tx, evidence: Evidence) -> Barrier | None:
         """Ask everything that may stand against a spend at this moment, what ends the grant first."""
-        ask, grant, rule = evidence.ask, evidence.grant, evidence.rule
-        if votes.revocations_of(tx, ask.id):
-            return Over(refuse(Reason.WITHDRAWN_VOTE, "Somebody took it back after the verdict."))
-        lapsed = _lapsed(grant, rule, tx.now)
-        if lapsed is not None:
-            return lapsed
-        after = grant.minted_at + rule.delay
-        if tx.now < after:
-            return Wait(refuse(Reason.DELAYED, until=after), after - tx.now)
-        looked = int(settings.cursor(tx, LOOKED_AT) or 0)
-        # A look in the future is none: the clock was set back since.
-        if not tx.now - self._max_fetch_age <= looked <= tx.now:
+        ask, grant = evidence.ask, evidence.grant
+        world = World(
+            now=tx.now,
+            minted_at=grant.minted_at,
+            revoked=bool(votes.revocations_of(tx, ask.id)),
+            looked_at=int(settings.cursor(tx, LOOKED_AT) or 0),
+            verified_at=evidence.at,
+            held_until=holds.held_until(tx, ask.id),
+            unread=self._unread(tx, evidence),
+            over_limit=self._limits(tx, evidence),
+        )
+        found = barrier(world, evidence.rule, self._max_fetch_age)
+        if isinstance(found, Wait) and found.refused.reason is Reason.STALE_FETCH:
             due.set_due(tx, LOOK, self._place.environment, tx.now)
-            return Wait(refuse(Reason.STALE_FETCH, looked_at=looked), LOOK_AGAIN_MS)
-        if evidence.at < tx.now - self._max_fetch_age:
-            return Wait(refuse(Reason.STALE_FETCH, "Its commits were verified too long ago."), 0)
-        until = holds.held_until(tx, ask.id)
-        if until is not None:
-            return Wait(refuse(Reason.HELD, "Somebody holds it.", until=until), min(until - tx.now, HELD_AGAIN_MS))
-        unread = self._unread(tx, evidence)
-        if unread is not None:
-            return Wait(unread, HELD_AGAIN_MS)
-        return self._limits(tx, evidence)
+        return found
 
-    def _limits(self, tx: Tx, evidence: Evidence) -> Barrier | None:
+    def _limits(self, tx: Tx, evidence: Evidence) -> Refused | None:
         ask, rule = evidence.ask, evidence.rule
         if not rule.limits:
             return None
         assert ask.verb is not None and ask.action is not None
         since = tx.now - longest(rule)
         spent = [Spent(params_of(action), at) for action, at in executions.spent_actions(tx, ask.verb, since)]
-        refused = check_limits(rule, params_of(ask.action), spent, tx.now)
-        # The window moves on: what does not fit now may fit before the grant lapses.
-        return None if refused is None else Wait(refused, HELD_AGAIN_MS)
+        return check_limits(rule, params_of(ask.action), spent, tx.now)
 
     def _unread(self, tx: Tx, evidence: Evidence) -> Refused | None:
         """Hold a grant while somebody whom it counts, or who may deny, has a branch that is frozen or cannot be read,
@@ -346,12 +316,6 @@ class Spender:
             facts: dict[str, Fact] = {"grant": grant.id, "detail": over.refused.detail[:500], **over.refused.facts}
             ledger.append(tx, _entry(kind, tx, ask, over.refused.reason, facts))
             waiters.wake(tx, ask.id, "GRANT_LAPSED" if over.lapsed else "GRANT_REVOKED")
-
-
-def _lapsed(grant: Grant, rule: VerbRule, now: int) -> Over | None:
-    if now <= grant.minted_at + rule.spend_within:
-        return None
-    return Over(refuse(Reason.LAPSED, minted_at=grant.minted_at), lapsed=True)
 
 
 def lapse_all(tx: Tx, why: Refused) -> int:

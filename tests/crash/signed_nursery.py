@@ -1,0 +1,137 @@
+"""As `nursery`, for the signed channel: a broker that dies, or stands still, at a commit, push, trust file or call.
+
+An order is a JSON line: folder of the host (with its settings), what to do at the point (`kill` or `stop`), and the
+point's number (0: live). The child builds the broker as the product does, looks at the branches, spends and carries
+out until nothing is due; the points that it passed are in `points.json` of the folder. A child that stands still is
+told of at once (`stopped`, with its process id) and left alone; whoever asked lets it go on and asks for `wait`.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import event
+
+from gitops_bot.authority.duties import RowDuty
+from gitops_bot.bootstrap import gate
+from gitops_bot.bootstrap.broker import Broker, build
+from gitops_bot.config import load
+from gitops_bot.signed import announcing, executing, looking, mint, spend  # noqa: F401 # a fork inherits what is loaded
+from gitops_bot.signed.repository import Repository
+from gitops_bot.verbs.http import AddressExecutor
+from gitops_bot.verbs.process import ProgramExecutor
+
+ORDER: Final = ("commit", "push", "trust file", "call")
+"""What points stand before and after of."""
+Point = Callable[[str], None]
+
+
+class Points:
+    """Counts the points that a process passes, and ends or stops it at one of them."""
+
+    def __init__(self, number: int, how: str) -> None:
+        self.number = number
+        self.seen: list[str] = []
+        self._signal = signal.SIGSTOP if how == "stop" else signal.SIGKILL
+        self._committing = False
+
+    def __call__(self, name: str) -> None:
+        """Pass a point."""
+        self.seen.append(name)
+        if len(self.seen) == self.number:
+            os.kill(os.getpid(), self._signal)
+
+    def listen(self, engine: Any) -> None:
+        """Listen to the commits of writing transactions: `commit` comes before it, the pool's `checkin` after it."""
+        event.listen(engine, "commit", self._before)
+        event.listen(engine, "checkin", self._after)
+
+    def _before(self, connection: Any) -> None:
+        if connection.get_execution_options().get("gitops_bot_write"):
+            self("before commit")
+            self._committing = True
+
+    def _after(self, *_: Any) -> None:
+        if self._committing:
+            self._committing = False
+            self("after commit")
+
+
+def around(owner: Any, name: str, point: Point, what: str, when: Callable[..., bool] = lambda *_: True) -> None:
+    """Pass a point before and after each call of a function."""
+    plain = getattr(owner, name)
+
+    def passed(*arguments: Any, **named: Any) -> Any:
+        if not when(*arguments):
+            return plain(*arguments, **named)
+        point(f"before {what}")
+        result = plain(*arguments, **named)
+        point(f"after {what}")
+        return result
+
+    setattr(owner, name, passed)
+
+
+def work(broker: Broker) -> None:
+    """Look, spend and carry out until nothing is due."""
+    assert broker.signed is not None
+    broker.signed.looker.look()
+    duties = {duty.name: duty for duty in broker.signed.granting if isinstance(duty, RowDuty)}
+    for _ in range(2):
+        for name in (spend.SPEND, spend.EXECUTE):
+            for _ in range(20):
+                if duties[name].step() > 0:
+                    break
+
+
+def child(order: dict[str, Any]) -> None:
+    """Do the work of an order."""
+    folder = Path(order["folder"])
+    broker = build(load(folder / "gitops-bot.toml"))
+    points = Points(order["number"], order["how"])
+    points.listen(broker.database.engine)
+    around(Repository, "run", points, "push", lambda _self, verb, *_: verb == "push")
+    around(gate, "write_trust", points, "trust file")
+    for executor in (AddressExecutor, ProgramExecutor):
+        around(executor, "execute", points, "call")
+    work(broker)
+    (folder / "points.json").write_text(json.dumps(points.seen))
+
+
+def ended(pid: int, *, untraced: bool) -> dict[str, Any]:
+    """Wait until a child ends, or stands still, and say so."""
+    _, status = os.waitpid(pid, os.WUNTRACED if untraced else 0)
+    if os.WIFSTOPPED(status):
+        return {"stopped": pid, "killed": False, "code": None}
+    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    return {"stopped": 0, "killed": killed, "code": None if killed else os.waitstatus_to_exitcode(status)}
+
+
+def main() -> None:
+    """Fork for each order until the input ends; with `go on`, let a child that stands still go on to its end."""
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "go on" in order:
+            os.kill(order["go on"], signal.SIGCONT)
+            print(json.dumps(ended(order["go on"], untraced=False)), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                child(order)
+                status = 0
+            except Exception:  # noqa: BLE001 # a forked child must not run into its parent's loop
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        print(json.dumps(ended(pid, untraced=order["how"] == "stop")), flush=True)
+
+
+if __name__ == "__main__":
+    main()
