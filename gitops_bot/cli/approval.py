@@ -1,4 +1,4 @@
-"""`gitops-bot approval`: gated asks, their votes and every refused attempt, on the broker's host; it never votes."""
+"""`gitops-bot approval`: gated asks, votes and refused attempts on the host; signing on a machine of one's own."""
 
 import time
 from pathlib import Path
@@ -30,8 +30,9 @@ _MEMBERS: Final = (
 def approval() -> None:
     """Follow gated asks, which signed commits alone answer.
 
-    These commands show, explain and thaw; none of them votes. How a person signs is in docs/signing.md, what the
-    channel is and what each code means in docs/approvals.md.
+    `sign` and `trust` are for a person's own machine; the others show, explain and thaw on the broker's host, and none
+    of them votes. How a person signs, with the command or with git alone, is in docs/signing.md; what the channel is
+    and what each code means in docs/approvals.md.
     """
 
 
