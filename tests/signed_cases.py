@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+from _pytest.mark import ParameterSet
+
 from tests.signed_court import COUNTED, HELD, Accused, Court
 
 ROWS: Final[dict[str, dict[str, str]]] = tomllib.loads((Path(__file__).parent / "vectors" / "signed.toml").read_text())
@@ -27,6 +30,8 @@ class Case:
     name: str
     play: Play
     value: Any
+    first: bool = True
+    """Whether it is the first of its row's variants; the others are left to `make test`: `make check` is quick."""
     twin: bool = True
     """Whether this one has a twin of its own: where the sound play is the same for all variants, the first has."""
 
@@ -57,7 +62,8 @@ class Table:
 
         def register(play: Play) -> Play:
             for place, (name, value) in enumerate((variants or {"": None}).items()):
-                self.cases.append(Case(self.name, text, name, play, value, not (one_twin and place)))
+                first = not any(case.row == text for case in self.cases)
+                self.cases.append(Case(self.name, text, name, play, value, first, not (one_twin and place)))
             return play
 
         return register
@@ -80,6 +86,11 @@ class Table:
     def missing(self) -> Iterable[str]:
         """Name the rows that nothing plays."""
         return ROWS[self.name].keys() - {case.row for case in self.cases}
+
+
+def acted(cases: Iterable[Case]) -> list[ParameterSet]:
+    """Give cases as parameters of a test."""
+    return [pytest.param(case, id=str(case), marks=() if case.first else pytest.mark.slow) for case in cases]
 
 
 def check_blamed(case: Case, court: Court) -> None:

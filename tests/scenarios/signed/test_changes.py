@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.signed_cases import Case, Table, check_blamed, check_counts_once, check_twin
+from tests.signed_cases import Case, Table, acted, check_blamed, check_counts_once, check_twin
 from tests.signed_court import Accused, Court
 from tests.signed_stage import EXECUTABLE, FILE, GITLINK, SYMLINK, vote_path
 
@@ -126,17 +126,17 @@ def squatted(court: Court, fault: bool, same: bool) -> Accused:
     return court.vote("alice")
 
 
-@pytest.mark.parametrize("case", TABLE.refused, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.refused))
 def test_the_fault_is_blamed(case: Case, court: Court) -> None:
     check_blamed(case, court)
 
 
-@pytest.mark.parametrize("case", TABLE.twins, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.twins))
 def test_without_the_fault_it_counts(case: Case, court: Court) -> None:
     check_twin(case, court)
 
 
-@pytest.mark.parametrize("case", TABLE.of("counts once"), ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.of("counts once")))
 def test_what_changes_nothing_counts_once(case: Case, court: Court) -> None:
     check_counts_once(case, court)
 

@@ -8,7 +8,7 @@ import pytest
 
 from gitops_bot.core.asks import AskId
 from gitops_bot.core.canonical import Digest
-from tests.signed_cases import Case, Table, check_blamed, check_twin
+from tests.signed_cases import Case, Table, acted, check_blamed, check_twin
 from tests.signed_court import Accused, Court
 from tests.signed_stage import vote_path
 
@@ -150,12 +150,12 @@ def expired(court: Court, fault: bool, ended: bool) -> Accused:
     return court.commit("alice", vote)
 
 
-@pytest.mark.parametrize("case", TABLE.refused, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.refused))
 def test_the_fault_is_blamed(case: Case, court: Court) -> None:
     check_blamed(case, court)
 
 
-@pytest.mark.parametrize("case", TABLE.twins, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.twins))
 def test_without_the_fault_it_counts(case: Case, court: Court) -> None:
     check_twin(case, court)
 

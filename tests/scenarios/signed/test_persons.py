@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests import signed_keys as keys
-from tests.signed_cases import Case, Table, check_blamed, check_twin
+from tests.signed_cases import Case, Table, acted, check_blamed, check_twin
 from tests.signed_court import Accused, Court
 from tests.signed_stage import vote_path
 
@@ -97,12 +97,12 @@ def changed_mind(court: Court, fault: bool, said: str) -> Accused:
     return court.vote("alice", request=other, before=before) if fault else court.vote("alice")
 
 
-@pytest.mark.parametrize("case", TABLE.refused, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.refused))
 def test_the_fault_is_blamed(case: Case, court: Court) -> None:
     check_blamed(case, court)
 
 
-@pytest.mark.parametrize("case", TABLE.twins, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.twins))
 def test_without_the_fault_it_counts(case: Case, court: Court) -> None:
     check_twin(case, court)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests import signed_keys as keys
 from tests.signed_bundle import ssh_keys
-from tests.signed_cases import Case, Table, check_blamed, check_held, check_twin
+from tests.signed_cases import Case, Table, acted, check_blamed, check_held, check_twin
 from tests.signed_court import COUNTED, Accused, Court
 
 TABLE = Table("signature")
@@ -369,17 +369,17 @@ def tool_failed(court: Court, fault: bool, program: Callable[[Path], Path]) -> A
     return court.vote("alice")
 
 
-@pytest.mark.parametrize("case", TABLE.refused, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.refused))
 def test_the_fault_is_blamed(case: Case, court: Court) -> None:
     check_blamed(case, court)
 
 
-@pytest.mark.parametrize("case", TABLE.twins, ids=str)
+@pytest.mark.parametrize("case", acted(TABLE.twins))
 def test_without_the_fault_it_counts(case: Case, court: Court) -> None:
     check_twin(case, court)
 
 
-@pytest.mark.parametrize("case", [case for case in TABLE.cases if case not in TABLE.refused], ids=str)
+@pytest.mark.parametrize("case", acted([case for case in TABLE.cases if case not in TABLE.refused]))
 def test_what_is_held_counts_once_when_the_tool_is_back(case: Case, court: Court) -> None:
     check_held(case, court)
 
