@@ -15,6 +15,7 @@ from typing import Any
 from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
 from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.broker import Broker, build
+from gitops_bot.bootstrap.rules import rules_of
 from gitops_bot.bootstrap.signed import SignedChannel
 from gitops_bot.bootstrap.trust import pin
 from gitops_bot.cli import run
@@ -23,6 +24,7 @@ from gitops_bot.core.principals import PrincipalName
 from gitops_bot.signed.rendering import Request, read_request
 from gitops_bot.store import agents, requests
 from gitops_bot.store.engine import Database
+from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind, RunState, WaiterKind
 from tests import signed_keys as keys
 from tests.signed_bundle import bundle, write_bundle
@@ -41,6 +43,8 @@ class SignedHost:
     bot_kind: str = "ssh"
     change: Callable[[dict[str, Any]], object] = lambda tables: None
     """Edits the bundle's tables before they are pinned."""
+    apart: bool = False
+    """The broker is a process of its own; what is done here is done in the workspace's role."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True)
@@ -91,15 +95,15 @@ class SignedHost:
         """The broker, put together and armed; nothing of it runs but what a test steps."""
         return build(self.settings)
 
-    @property
+    @cached_property
     def rules(self) -> Rules:
         """The rules that the host decides by."""
-        return self.broker.rules
+        return rules_of(self.settings, self.database)
 
-    @property
+    @cached_property
     def database(self) -> Database:
         """The database as the broker opened it."""
-        return self.broker.database
+        return self.fresh.open(Role.WORKSPACE) if self.apart else self.broker.database
 
     @property
     def channel(self) -> SignedChannel:
@@ -114,7 +118,14 @@ class SignedHost:
             status = run([*arguments, "--config", str(self.folder / "gitops-bot.toml")])
         return status, out.getvalue(), err.getvalue()
 
-    def ask(self, *, verb: str = "payments.transfer", owner: str = "carol", **changes: Any) -> str:
+    def ask(
+        self,
+        *,
+        verb: str = "payments.transfer",
+        params: Mapping[str, Any] | None = None,
+        owner: str = "carol",
+        **changes: Any,
+    ) -> str:
         """Open a gated ask of the worker's and give its id."""
         with self.database.write() as tx:
             slug = f"worker-of-{owner}"
@@ -122,7 +133,7 @@ class SignedHost:
             agent = agents.by_slug(tx, slug) or agents.add(tx, slug, AgentKind.AGENT, *names, "to test")
             agent_run = agents.add_run(tx, agent.id, "agent", RunState.PARKED)
             waiter = Waiter(WaiterKind.RUN, agent_run.id)
-            wish = Wish(agent, agent_run, waiter, verb=verb, params={**PARAMS, **changes})
+            wish = Wish(agent, agent_run, waiter, verb=verb, params=params or {**PARAMS, **changes})
             opened = open_ask(tx, self.rules, wish)
             assert isinstance(opened, Opened), opened
             return opened.ask.id

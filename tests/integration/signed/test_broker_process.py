@@ -34,14 +34,14 @@ REQUESTS = "refs/heads/gated/production/requests"
 PATIENCE = 180.0
 
 
-def until(seen: Callable[[], Any], what: str) -> Any:
-    """Wait for a condition; the machine may be busy."""
+def until(seen: Callable[[], Any], what: str, *, of: subprocess.Popen[bytes]) -> Any:
+    """Wait for a condition while a broker runs; the machine may be busy."""
     end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    while time.monotonic() < end and of.poll() is None:
         if found := seen():
             return found
-        time.sleep(0.05)
-    raise AssertionError(f"not in time: {what}")
+        time.sleep(0.1)
+    raise AssertionError(f"not in time: {what}; the broker's status is {of.poll()}")
 
 
 @contextmanager
@@ -53,8 +53,7 @@ def running(host: SignedHost) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("ab") as file:
         process = subprocess.Popen(command, cwd=host.folder, stdout=file, stderr=file)
     try:
-        until(lambda: b"broker: ready" in log.read_bytes()[before:] or process.poll() is not None, "ready")
-        assert process.poll() is None, log.read_text()
+        until(lambda: b"broker: ready" in log.read_bytes()[before:], "ready", of=process)
         yield process
     finally:
         process.kill()
@@ -97,7 +96,7 @@ def test_a_request_goes_out_and_a_vote_pushed_with_git_comes_back_as_a_receipt(
     with running(host) as process:
         ask = host.ask()
         folder = f"{ask[-2:]}/{ask}"
-        request = until(lambda: published(host, f"asks/{folder}/request.json"), "the request")
+        request = until(lambda: published(host, f"asks/{folder}/request.json"), "the request", of=process)
         assert json.loads(request)["ask"] == ask
         (tmp_path / "allowed").write_text(f'bot namespaces="git" {keys.ssh_line("bot")}\n')
         check = ("git", "-c", "gpg.format=ssh", "-c", f"gpg.ssh.allowedSignersFile={tmp_path / 'allowed'}")
@@ -115,8 +114,8 @@ def test_a_request_goes_out_and_a_vote_pushed_with_git_comes_back_as_a_receipt(
         script = "\n".join((variables, setup, by_hand.ROOT, "git fetch" + rest))
         done = run(("sh", "-eu", "-c", script), cwd=tmp_path, env={"HOME": str(tmp_path)}, timeout=120)
         assert done.returncode == 0, done.stderr
-        until(lambda: standing(host, ask) == "1 of 2, missing bob", "the vote")
-        receipt = json.loads(until(lambda: published(host, f"receipts/{folder}/alice.json"), "the receipt"))
+        until(lambda: standing(host, ask) == "1 of 2, missing bob", "the vote", of=process)
+        receipt = json.loads(until(lambda: published(host, f"receipts/{folder}/alice.json"), "the receipt", of=process))
         (said,) = receipt["receipts"]
         assert (said["code"], said["votes"], said["missing"]) == ("counted", ["alice"], ["bob"])
         assert counted(host, ask) == (1, 1)
@@ -128,9 +127,13 @@ def test_killed_in_the_middle_it_loses_nothing_and_counts_nothing_twice(
     apart: SignedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = apart
-    with running(host):
+    with running(host) as process:
         asks = [host.ask(amount_minor=amount) for amount in (1, 2, 3, 4)]
-        until(lambda: all(published(host, f"asks/{ask[-2:]}/{ask}/request.json") for ask in asks), "the requests")
+        until(
+            lambda: all(published(host, f"asks/{ask[-2:]}/{ask}/request.json") for ask in asks),
+            "the requests",
+            of=process,
+        )
     commits = []
     for place, ask in enumerate(asks):
         with running(host):
@@ -138,10 +141,10 @@ def test_killed_in_the_middle_it_loses_nothing_and_counts_nothing_twice(
             commits.append(host.vote("alice", ask))
             # Each time a little later: before the look, in it, and while the receipt is published.
             time.sleep(0.4 * place)
-    with running(host):
-        until(lambda: all(counted(host, ask)[0] for ask in asks), "all votes")
+    with running(host) as process:
+        until(lambda: all(counted(host, ask)[0] for ask in asks), "all votes", of=process)
         paths = [f"receipts/{ask[-2:]}/{ask}/alice.json" for ask in asks]
-        until(lambda: all(len(receipts(published(host, path))) == 2 for path in paths), "all receipts")
+        until(lambda: all(len(receipts(published(host, path))) == 2 for path in paths), "all receipts", of=process)
     assert [counted(host, ask) for ask in asks] == [(1, 1)] * 4
     with host.database.read() as tx:
         judged = [signed_commits.get(tx, "alice", commit) for commit in commits]
