@@ -2,11 +2,13 @@
 not sign leaves nothing behind, and nothing but a person at the terminal can type the code."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gitops_bot import process
 from gitops_bot.core.asks import AskState
 from gitops_bot.core.errors import Refusal
 from gitops_bot.core.words import words_of
@@ -240,3 +242,29 @@ def test_no_repository_s_configuration_chooses_what_signs(host: SignedHost, mach
     host.announce()
     assert alice.run(ask).status == 0
     assert Path(alice.folder, ".git", "config").exists()
+
+
+def test_one_vote_costs_few_programs(host: SignedHost, machine: NewMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program takes a few milliseconds, so that signing stays well under three seconds; however many asks and
+    receipts the branch holds, their number is the same."""
+    started: list[str] = []
+    kept = {name: getattr(process, name) for name in ("run_attended", "start")}
+
+    def counted(name: str) -> Callable[..., Any]:
+        def call(argv: Sequence[str], **options: Any) -> Any:
+            started.append(argv[0])
+            return kept[name](argv, **options)
+
+        return call
+
+    alice = machine("alice", "openpgp")
+    asks_ = [asked(host, amount_minor=100 + number) for number in range(3)]
+    for name in ("run_attended", "start"):
+        monkeypatch.setattr(process, name, counted(name))
+    counts = []
+    for ask in asks_:
+        started.clear()
+        assert alice.run(ask).status == 3
+        counts.append(len(started))
+    assert counts[1] == counts[2] < 60
+    assert counts[0] < 60
