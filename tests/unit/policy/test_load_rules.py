@@ -184,6 +184,16 @@ RULES: dict[str, tuple[Patch, LoadFault, Patch]] = {
         LoadFault.WEAK_KEY,
         {"people/bob/openpgp": ["keys/b.asc"], "+keys/b.asc": facts("ecdsa", 256, "nistp256")},
     ),
+    "a curve that one engine cannot verify": (
+        {"people/bob/openpgp": ["keys/b.asc"], "+keys/b.asc": facts("ecdsa", 256, "brainpoolp256r1")},
+        LoadFault.WEAK_KEY,
+        {"people/bob/openpgp": ["keys/b.asc"], "+keys/b.asc": facts("ecdsa", 521, "nistp521")},
+    ),
+    "a curve that the other engine cannot verify": (
+        {"people/bob/openpgp": ["keys/b.asc"], "+keys/b.asc": facts("eddsa", 448, "ed448")},
+        LoadFault.WEAK_KEY,
+        {"people/bob/openpgp": ["keys/b.asc"], "+keys/b.asc": ED},
+    ),
     "weak subkey": (
         {
             "people/bob/openpgp": ["keys/b.asc"],
