@@ -1,25 +1,33 @@
-"""What agents do with asks over HTTP: open a question, look, wait, withdraw. They never answer.
+"""What agents do with asks over HTTP: open a question, ask for an action, look, wait, withdraw. They never answer.
 
 Each function is one service: authenticated inside its own transaction, committed when it returns.
 """
 
-from gitops_bot.api.grammar import AskBody, Page
-from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
+from gitops_bot.api.grammar import AskBody, Page, VerbBody
+from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask, refuse_ask
 from gitops_bot.authority.closing import Ended, withdraw
 from gitops_bot.authority.queries import AskView, view
 from gitops_bot.authority.queries import page as page_of
 from gitops_bot.bootstrap.workspace import Services
+from gitops_bot.broker.captures import VERB as CAPTURE
 from gitops_bot.core.asks import Ask, AskState
-from gitops_bot.core.errors import Reason, Refusal, Refused, refuse
+from gitops_bot.core.canonical import action_bytes, action_hash
+from gitops_bot.core.errors import Malformed, Reason, Refusal, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.core.verdicts import Channel
+from gitops_bot.policy.model import ADOPT
 from gitops_bot.store import agents, asks, ledger, votes, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.states import RunState, TokenScope, WaiterKind
 from workspace.callers import Caller, authenticate
 
 ASKING = (TokenScope.AGENT, TokenScope.RUN)
+ELSEWHERE = {
+    CAPTURE: "Captures are asked for with POST /captures (`gitops-bot capture request`).",
+    ADOPT: "It is asked for on the broker's host (`gitops-bot policy propose`), by nobody's agent.",
+}
+"""Verbs that are more than an ask, and where they are asked for."""
 
 
 def open_question(services: Services, token: str, body: AskBody) -> tuple[AskView, bool]:
@@ -56,6 +64,60 @@ def open_question(services: Services, token: str, body: AskBody) -> tuple[AskVie
         return _view(tx, services, opened.ask), opened.repeated
 
     return services.decide(work)
+
+
+def request_verb(services: Services, token: str, verb: str, body: VerbBody) -> tuple[AskView, bool]:
+    """Ask for an action: opens the ask that the policy demands; gives it and whether it was there already.
+
+    Raises:
+        Refusal: the answer is no; it is in the ledger.
+    """
+
+    def work(tx: Tx) -> tuple[AskView, bool] | Refused:
+        caller = authenticate(tx, token)
+        caller.require(*ASKING)
+        run, fresh = _run_of_action(tx, services, caller, verb, body)
+        wish = Wish(
+            agent=caller.agent,
+            run=run,
+            waiter=Waiter(WaiterKind.REQUEST, run.id),
+            verb=verb,
+            params=body.params,
+            why=body.why,
+            expires_in=body.expires_in,
+            idempotency_key=body.idempotency_key,
+        )
+        opened = (
+            refuse_ask(tx, wish, elsewhere) if (elsewhere := _elsewhere(verb)) else open_ask(tx, services.rules, wish)
+        )
+        if not isinstance(opened, Opened):
+            if fresh:
+                agents.end_run(tx, run.id, "refused")
+            return opened
+        return _view(tx, services, opened.ask), opened.repeated
+
+    return services.decide(work)
+
+
+def _elsewhere(verb: str) -> Refused | None:
+    where = ELSEWHERE.get(verb)
+    return None if where is None else refuse(Reason.WRONG_CHANNEL, where, verb=verb)
+
+
+def _run_of_action(tx: Tx, services: Services, caller: Caller, verb: str, body: VerbBody) -> tuple[agents.Run, bool]:
+    """Give the run that asks for an action, as `_run_for`; asked again it is the run that waits for it already."""
+    if caller.run is not None:
+        return caller.run, False
+    if body.idempotency_key is not None:
+        earlier = asks.by_idempotency_key(tx, caller.agent.id, body.idempotency_key)
+        if earlier is not None:
+            return request_run(tx, caller, earlier[0])
+    rules = services.rules
+    try:
+        bound = action_hash(action_bytes(rules.repository, rules.environment, verb, body.params))
+    except Malformed:
+        return request_run(tx, caller, None)
+    return request_run(tx, caller, asks.open_for_action(tx, caller.agent.id, bound))
 
 
 def _is_person(services: Services, name: str) -> bool:

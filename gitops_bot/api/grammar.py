@@ -48,6 +48,16 @@ class AskBody:
 
 
 @dataclass(frozen=True, slots=True)
+class VerbBody:
+    """`POST /verbs/VERB/requests`: an action's parameters, as they were sent. `expires_in` in ms."""
+
+    params: Mapping[str, Any]
+    why: str
+    expires_in: int | None
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureBody:
     """`POST /captures`: a regime that is to be measured."""
 
@@ -100,6 +110,26 @@ def parse_ask(raw: bytes) -> AskBody:
         candidates=candidates,
         expires_in=None if expires is None else parse_duration(expires, where="expires_in"),
         due_at=due_at,
+        idempotency_key=_key(body),
+    )
+
+
+def parse_verb(raw: bytes) -> VerbBody:
+    """Read the body of `POST /verbs/VERB/requests`. The parameters are an object without a float; whether they fit the
+    verb is *not* judged: opening does, by the policy.
+
+    Raises:
+        Malformed: as `parse_ask`.
+    """
+    body = _members(raw, ("params", "why", "expires_in", "idempotency_key"), required=("params",))
+    params = body["params"]
+    if not isinstance(params, dict):
+        raise Malformed("params must be an object", where="body")
+    expires = _optional(body, "expires_in", str)
+    return VerbBody(
+        params=MappingProxyType(params),
+        why=_text(body, "why", MAX_TEXT),
+        expires_in=None if expires is None else parse_duration(expires, where="expires_in"),
         idempotency_key=_key(body),
     )
 

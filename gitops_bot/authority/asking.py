@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitops_bot.authority.rules import Rules, params_of
+from gitops_bot.authority.limits import over_limit
+from gitops_bot.authority.rules import Rules
 from gitops_bot.core.asks import (
     APPROVAL_OPTIONS,
     MAX_OPTIONS,
@@ -27,12 +28,11 @@ from gitops_bot.core.errors import Malformed, Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.texts import is_storable
-from gitops_bot.policy.limits import Spent, check_limits, longest
 from gitops_bot.policy.lookup import lookup, lookup_question
 from gitops_bot.policy.model import VerbRule
 from gitops_bot.policy.rules import stands
 from gitops_bot.policy.tables import shown
-from gitops_bot.store import agents, asks, due, executions, ledger, turns, waiters
+from gitops_bot.store import agents, asks, due, ledger, turns, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
 from gitops_bot.store.states import AgentState, WaiterKind
@@ -96,18 +96,22 @@ def open_ask(tx: Tx, rules: Rules, wish: Wish) -> Opened | Refused:
     A refusal is written to the ledger too; the caller commits it.
     """
     decided = _decide(tx, rules, wish)
-    if isinstance(decided, Refused):
-        entry = Entry(
-            EventKind.ASK_REFUSED,
-            tx.now,
-            run=wish.run.id,
-            agent=wish.agent.id,
-            principal=wish.agent.principal,
-            reason=decided.reason,
-            facts={"verb": None if wish.verb is None else shown(wish.verb), **decided.facts},
-        )
-        ledger.append(tx, entry)
-    return decided
+    return refuse_ask(tx, wish, decided) if isinstance(decided, Refused) else decided
+
+
+def refuse_ask(tx: Tx, wish: Wish, refused: Refused) -> Refused:
+    """Write to the ledger that a wish was refused; gives the refusal. The caller commits it."""
+    entry = Entry(
+        EventKind.ASK_REFUSED,
+        tx.now,
+        run=wish.run.id,
+        agent=wish.agent.id,
+        principal=wish.agent.principal,
+        reason=refused.reason,
+        facts={"verb": None if wish.verb is None else shown(wish.verb), **refused.facts},
+    )
+    ledger.append(tx, entry)
+    return refused
 
 
 def _decide(tx: Tx, rules: Rules, wish: Wish) -> Opened | Refused:
@@ -125,7 +129,7 @@ def _decide(tx: Tx, rules: Rules, wish: Wish) -> Opened | Refused:
         return repeated
     if wish.waiter is None:
         return refuse(Reason.NO_WAY_BACK, "Register the loop, or ask through a run that can be woken.")
-    flooded = _flood(tx, rules, wish, kind, bound) or _over_limit(tx, wish, rule)
+    flooded = _flood(tx, rules, wish, kind, bound) or (over_limit(tx, rule, action) if action is not None else None)
     if flooded is not None:
         return flooded
     run = agents.run(tx, wish.run.id, lock=True)
@@ -301,12 +305,3 @@ def _flood(tx: Tx, rules: Rules, wish: Wish, kind: AskKind, bound: str) -> Refus
         detail = f"It may be asked again in {(at + limits.repeat_after - tx.now) // 60_000 + 1} minutes."
         return refuse(Reason.REPEAT_TOO_SOON, detail, ask=ask_id, by=by, at=at)
     return None
-
-
-def _over_limit(tx: Tx, wish: Wish, rule: VerbRule) -> Refused | None:
-    """Refuse what could not be spent beside what was spent lately; the spend asks again."""
-    if not rule.limits:
-        return None
-    earlier = executions.spent_actions(tx, rule.name, tx.now - longest(rule))
-    spent = [Spent(params_of(action), at) for action, at in earlier]
-    return check_limits(rule, wish.params or {}, spent, tx.now)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gitops_bot.authority.rules import Rules
+from gitops_bot.authority.rules import Rules, params_of, rule_of
 from gitops_bot.authority.settling import quorum_of
 from gitops_bot.core.asks import Ask
-from gitops_bot.core.errors import Refused
+from gitops_bot.core.errors import Malformed, Refused
 from gitops_bot.core.verdicts import Verdict
 from gitops_bot.policy.rules import Quorum
+from gitops_bot.policy.summary import render
 from gitops_bot.store import asks, threads, votes
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.threads import BacklogEntry
@@ -24,13 +25,15 @@ MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class AskView:
-    """An ask with all that is known of its decision now; `quorum` is a refusal where the policy lost its verb."""
+    """An ask with all that is known of its decision now; `quorum` is a refusal where the policy lost its verb.
+    `summary` is the verb's sentence with these parameters, None where the policy has none."""
 
     ask: Ask
     cast: tuple[StoredVote, ...]
     quorum: Quorum | Refused
     verdict: Verdict | None
     revocations: tuple[StoredRevocation, ...]
+    summary: str | None = None
 
 
 def view(tx: Tx, rules: Rules, ask_id: str) -> AskView | None:
@@ -44,7 +47,19 @@ def view(tx: Tx, rules: Rules, ask_id: str) -> AskView | None:
         quorum_of(tx, rules, ask),
         votes.verdict(tx, ask.id),
         tuple(votes.revocations_of(tx, ask.id)),
+        summary_of(rules, ask),
     )
+
+
+def summary_of(rules: Rules, ask: Ask) -> str | None:
+    """Write what an action would do in one sentence, money in its currency; None where the policy has no sentence."""
+    rule = rule_of(rules, ask) if ask.action is not None else None
+    if ask.action is None or rule is None or isinstance(rule, Refused) or rule.summary is None:
+        return None
+    try:
+        return render(rule.summary, params_of(ask.action))
+    except Malformed:
+        return None
 
 
 def page(

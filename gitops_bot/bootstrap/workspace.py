@@ -81,6 +81,8 @@ class Services:
     place: Place
     rehash: Callable[[Path], str | None]
     operator: str = ""
+    approvals: str | None = None
+    """The repository that people push signed commits to, where this host has one."""
 
     @property
     def rules(self) -> Rules:
@@ -138,4 +140,4 @@ def build_services(settings: Settings) -> Services:
     except ConfigError:
         database.close()
         raise
-    return Services(database, pinned, place_of(settings), file_digest, settings.operator)
+    return Services(database, pinned, place_of(settings), file_digest, settings.operator, settings.signed.remote)

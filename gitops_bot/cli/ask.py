@@ -10,8 +10,8 @@ from gitops_bot.cli.remote import STILL_OPEN, checked_id, connect, remote_option
 
 _COLUMNS = ("id", "state", "kind", "opened_at", "text")
 _MEMBERS = (
-    "id", "kind", "state", "verb", "text", "options", "why", "candidates", "action", "requester", "owner",
-    "opened_at", "expires_at", "due_at", "ended_at", "ended_by", "end_reason", "superseded_by", "binding",
+    "id", "kind", "state", "verb", "summary", "text", "options", "why", "candidates", "action", "requester", "owner",
+    "opened_at", "expires_at", "due_at", "ended_at", "ended_by", "end_reason", "superseded_by", "binding", "signed",
 )  # fmt: skip
 _wait = click.option(
     "--wait",

@@ -149,7 +149,8 @@ def check_closed(specs: Mapping[str, ParamSpec], params: Mapping[str, object]) -
     """Hold parameters against a closed schema: every one there, none beside, each fitting."""
     for name in params:
         if name not in specs:
-            return refuse(Reason.BAD_PARAMS, "A parameter is not in the verb's schema.", param=ascii(name)[:80])
+            detail = f"The parameter {ascii(name)[1:-1][:80]} is not in the verb's schema."
+            return refuse(Reason.BAD_PARAMS, detail, param=ascii(name)[1:-1][:80])
     for name, spec in specs.items():
         if name not in params:
             return refuse(Reason.BAD_PARAMS, f"The parameter {name} is missing.", param=name)

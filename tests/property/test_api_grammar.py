@@ -17,13 +17,21 @@ from gitops_bot.api.grammar import (
     parse_loop,
     parse_page,
     parse_reason,
+    parse_verb,
     parse_wait,
     read_problem,
 )
 from gitops_bot.core.asks import MAX_TEXT
 from gitops_bot.core.errors import Malformed
 
-READERS: tuple[Callable[[bytes], object], ...] = (parse_ask, parse_capture, parse_loop, parse_reason, read_problem)
+READERS: tuple[Callable[[bytes], object], ...] = (
+    parse_ask,
+    parse_capture,
+    parse_loop,
+    parse_reason,
+    parse_verb,
+    read_problem,
+)
 MEMBERS = st.sampled_from(
     [
         *("question", "options", "why", "candidates", "expires_in", "due_at", "idempotency_key", "mode", "reason"),

@@ -4,7 +4,7 @@ from typing import Any
 
 from gitops_bot.authority.queries import AskView
 from gitops_bot.broker.captures import Answered
-from gitops_bot.core.asks import Ask
+from gitops_bot.core.asks import Ask, AskKind
 from gitops_bot.core.captures import CHECK_STATE
 from gitops_bot.core.errors import Refused
 from gitops_bot.core.strictjson import loads
@@ -39,8 +39,9 @@ def ask_short(ask: Ask) -> dict[str, Any]:
     }
 
 
-def ask_whole(view: AskView) -> dict[str, Any]:
-    """Show an ask with its options, action, votes, who is missing, and its verdict."""
+def ask_whole(view: AskView, environment: str, approvals: str | None) -> dict[str, Any]:
+    """Show an ask with its options, action, votes, who is missing, and its verdict; a gated one also says that only
+    signed commits answer it, and to which branch of the repository of approvals they are pushed."""
     ask, verdict = view.ask, view.verdict
     return {
         **ask_short(ask),
@@ -48,6 +49,8 @@ def ask_whole(view: AskView) -> dict[str, Any]:
         "candidates": list(ask.candidates),
         # Stored bytes are canonical and ours.
         "action": None if ask.action is None else loads(ask.action),
+        "summary": view.summary,
+        "signed": _signed(ask, environment, approvals),
         "votes": [
             {
                 "principal": vote.principal,
@@ -69,6 +72,17 @@ def ask_whole(view: AskView) -> dict[str, Any]:
             "by": list(verdict.by),
             "at": verdict.at,
         },
+    }
+
+
+def _signed(ask: Ask, environment: str, approvals: str | None) -> dict[str, Any] | None:
+    if ask.kind is not AskKind.GATED:
+        return None
+    return {
+        "answered_by": "signed commits alone; every other way is refused",
+        "repository": approvals,
+        "branch": f"gated/{environment}/approvals/PERSON",
+        "command": f"gitops-bot approval sign {ask.id}",
     }
 
 

@@ -15,8 +15,10 @@ from gitops_bot.api.grammar import (
     parse_loop,
     parse_page,
     parse_reason,
+    parse_verb,
     parse_wait,
 )
+from gitops_bot.authority.queries import AskView
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.errors import Malformed, Reason, Refusal, refuse
 from workspace import asking, capturing, registering
@@ -64,6 +66,11 @@ def _id(text: str) -> str:
     return text
 
 
+def _whole(view: AskView) -> dict[str, Any]:
+    services = _services()
+    return documents.ask_whole(view, services.rules.environment, services.approvals)
+
+
 def _listed(items: list[dict[str, Any]], following: str | None) -> Response:
     return jsonify({"items": items, "next": following})
 
@@ -73,7 +80,7 @@ def open_ask() -> tuple[Response, int]:
     """Open a plain question."""
     token = _token()
     view, repeated = asking.open_question(_services(), token, parse_ask(_body()))
-    return jsonify({**documents.ask_whole(view), "repeated": repeated}), 200 if repeated else 201
+    return jsonify({**_whole(view), "repeated": repeated}), 200 if repeated else 201
 
 
 @api.get("/asks")
@@ -94,7 +101,7 @@ def show_ask(ask_id: str) -> Response:
         gone = request.environ.get("waitress.client_disconnected", lambda: False)
         waiting.until(lambda: asking.has_moved(services, view), wait, gone)
         view = asking.show_ask(services, token, ask_id)
-    return jsonify(documents.ask_whole(view))
+    return jsonify(_whole(view))
 
 
 @api.post("/asks/<ask_id>/cancel")
@@ -102,7 +109,7 @@ def cancel_ask(ask_id: str) -> Response:
     """Withdraw one of the caller's own asks."""
     token = _token()
     view = asking.cancel_ask(_services(), token, _id(ask_id), parse_reason(_body(optional=True)))
-    return jsonify(documents.ask_whole(view))
+    return jsonify(_whole(view))
 
 
 @api.post("/asks/<ask_id>/answer")
@@ -111,6 +118,14 @@ def answer_ask(ask_id: str) -> Response:
     token = _token()
     _body()
     raise Refusal(asking.refuse_answer(_services(), token, _id(ask_id)))
+
+
+@api.post("/verbs/<verb>/requests")
+def request_verb(verb: str) -> tuple[Response, int]:
+    """Ask for an action: opens the ask that the policy demands for it."""
+    token = _token()
+    view, repeated = asking.request_verb(_services(), token, verb, parse_verb(_body()))
+    return jsonify({**_whole(view), "repeated": repeated}), 200 if repeated else 201
 
 
 @api.post("/captures")

@@ -14,6 +14,7 @@ from gitops_bot.api.grammar import (
     parse_loop,
     parse_page,
     parse_reason,
+    parse_verb,
     parse_wait,
     read_problem,
 )
@@ -110,6 +111,15 @@ def test_a_capture_of_nothing_nameable_is_refused(change: dict[str, Any]) -> Non
 def test_a_capture_needs_the_whole_regime(missing: str) -> None:
     with pytest.raises(Malformed, match=missing):
         parse_capture(body(**{name: value for name, value in REGIME.items() if name != missing}))
+
+
+def test_an_action_is_asked_for_with_an_object_of_parameters() -> None:
+    read = parse_verb(body(params={"a": 1, "b": [True, None, {"c": "d"}]}, why="w", expires_in="2h"))
+    assert (read.params, read.why, read.expires_in) == ({"a": 1, "b": [True, None, {"c": "d"}]}, "w", 7_200_000)
+    assert parse_verb(body(params={})).idempotency_key is None
+    for bad in ({}, {"params": []}, {"params": None}, {"params": {"a": 0.5}}, {"params": {}, "text": "x"}):
+        with pytest.raises(Malformed):
+            parse_verb(body(**bad))
 
 
 def test_a_loop_says_where_it_is() -> None:
