@@ -1,7 +1,7 @@
 """The whole set-up looked at, one finding each, with the line that repairs it. Nothing is changed.
 
 The database's own findings are `bootstrap.database.check`'s, the forge's `bootstrap.forge_doctor`'s, the signed
-channel's `bootstrap.signed_doctor`'s; here are the machine, the files and the pin.
+channel's `bootstrap.signed_doctor`'s, the pin's `bootstrap.pin_doctor`'s; here are the machine and the files.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Final
 from gitops_bot.bootstrap import database
 from gitops_bot.bootstrap.database import Finding, open_database
 from gitops_bot.bootstrap.forge_doctor import forge_findings
-from gitops_bot.bootstrap.rules import rules_of
+from gitops_bot.bootstrap.pin_doctor import pin_findings
 from gitops_bot.bootstrap.signed_doctor import signed_findings
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.errors import ConfigError, Unavailable
@@ -32,7 +32,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from _machine()
     yield from _files(settings)
     yield from database.check(settings.database_url, settings.owner_url)
-    yield _policy(settings)
+    yield from pin_findings(settings)
     yield from forge_findings(settings)
     yield from signed_findings(settings)
     yield _captures(settings)
@@ -70,15 +70,6 @@ def _secret(name: str, path: Path) -> Finding:
     except ConfigError as error:
         return Finding(name, False, error.message, error.fix or f"write it into {path}, mode 0600")
     return Finding(name, True, f"{path}, readable by its owner alone")
-
-
-def _policy(settings: Settings) -> Finding:
-    try:
-        policy = rules_of(settings).policy
-    except ConfigError as error:
-        fix = error.fix if settings.trust_file.exists() else "gitops-bot policy check, then gitops-bot trust pin"
-        return Finding("policy", False, error.message, fix)
-    return Finding("policy", True, f"version {policy.version} is pinned, {policy.digest}")
 
 
 def _captures(settings: Settings) -> Finding:

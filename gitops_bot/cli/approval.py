@@ -56,18 +56,24 @@ def list_(ended: bool, attempts: int, after: str, limit: int, config: Path | Non
       gitops-bot approval list --all --attempts 20
     """
     from gitops_bot.bootstrap.approvals import overview
+    from gitops_bot.bootstrap.gate import FIX, closed
     from gitops_bot.bootstrap.rules import rules_of
 
     with host_database(config) as (settings, database):
         rules = rules_of(settings, database)
         with database.read() as tx:
             found = overview(tx, rules, ended=ended, after=after, limit=limit, attempts=attempts)
+            why = closed(database, tx, settings.trust_file)
+        found["closed"] = None if why is None else {"reason": why.reason.value, "detail": why.detail, "fix": FIX}
     if as_json:
         print_json(found)
         return
     print_rows(found["items"], _COLUMNS, empty="no gated asks" if ended else "no open gated asks")
     if found["next"] is not None:
         click.echo(f"more: --after {found['next']}")
+    if why is not None:
+        click.echo(escaped(f"CLOSED  the signed channel decides nothing: {why.reason.value}: {why.detail}"))
+        click.echo(f"  do: {FIX}")
     for branch in found["branches"]:
         click.echo(escaped(f"{branch['state'].upper()}  {branch['person']}: {branch['reason']}: {branch['detail']}"))
         click.echo(escaped(f"  do: {branch['remedy']}"))
