@@ -9,6 +9,7 @@ import pytest
 
 from tests.approver_stage import Machine
 from tests.signed_host import SignedHost
+from tests.signed_pin import PinHost
 from tests.store_fixtures import FreshDatabase
 
 
@@ -33,3 +34,21 @@ def machine(host: SignedHost, tmp_path: Path) -> Iterator[Callable[..., Machine]
             return made
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def gpg_homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The homes of gpg, which are named by their certificates: making one takes longer than a test."""
+    return tmp_path_factory.mktemp("gpg") / "homes"
+
+
+@pytest.fixture
+def pin_host(
+    tmp_path: Path, sqlite_database: FreshDatabase, gpg_homes: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PinHost]:
+    """A host on which policies are adopted, and nothing has happened yet."""
+    for name in ("GITOPS_BOT_CONFIG", "GITOPS_BOT_URL", "GITOPS_BOT_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    opened = PinHost(tmp_path / "host", sqlite_database, homes=gpg_homes)
+    yield opened
+    opened.close()
