@@ -116,7 +116,7 @@ def test_deny_and_revoke_are_the_same_command(host: SignedHost, machine: NewMach
             alice.run(ask, decision)
     assert answered(host, alice, other, "deny")[0] == 0
     with host.database.read() as tx:
-        assert [asks.get(tx, one).state for one in (ask, other)] == [AskState.OPEN, AskState.DENIED]  # type: ignore[union-attr] # there
+        assert [asks.get(tx, one).state for one in (ask, other)] == [AskState.OPEN, AskState.DENIED]  # type: ignore[union-attr] # both were opened above
 
 
 def test_the_asker_s_owner_may_deny_and_not_approve(host: SignedHost, machine: NewMachine) -> None:
