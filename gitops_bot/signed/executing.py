@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never, cast
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
 from gitops_bot.authority.rules import Rules, params_of
 from gitops_bot.core.asks import Ask, AskId
-from gitops_bot.core.canonical import Digest, canonical, digest
+from gitops_bot.core.canonical import Digest, action_hash, canonical, digest
 from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.executions import (
     Done,
@@ -125,9 +125,11 @@ class Executing:
     def _stop(self, execution: Execution, refused: Refused) -> Outcome:
         """End an execution that must not go on: failed, or unknown where something may have left before."""
         with self._database.read() as tx:
-            attempted = bool(_entries(tx, execution, EventKind.EFFECT_ATTEMPTED))
-        # A row that was put back to before its attempt is believed no more than the ledger.
-        unclear = _unclear(execution) or (attempted and execution.state is EffectState.PENDING)
+            attempts = len(_entries(tx, execution, EventKind.EFFECT_ATTEMPTED))
+            ended = _entries(tx, execution, *_EVENTS.values())
+        # A row that was put back to before its attempt or its end is believed no more than the ledger.
+        put_back = bool(ended) or attempts > execution.told.get("attempts", 0)
+        unclear = _unclear(execution) or put_back
         step = next_step(Known.FAILED, idempotent=False, unclear_before=unclear)
         self._finish(execution, _ENDS[step], {**execution.told, "why": refused.sentence}, refused.reason)
         return FINISHED
@@ -146,7 +148,7 @@ class Executing:
             return refuse(Reason.BAD_SIGNATURE, "No grant stands behind it.")
         if grant.state is not GrantState.SPENT or grant.nonce is None or grant.ask != ask.id:
             return refuse(Reason.BAD_SIGNATURE, "Its grant was not spent on it.")
-        if execution.action_hash != grant.action_hash:
+        if not execution.action_hash == grant.action_hash == action_hash(ask.action):
             return refuse(Reason.BYTES_DIFFER, "It is another action than the grant's.")
         if not _is_told(tx, execution, grant):
             return refuse(Reason.BAD_SIGNATURE, "The ledger tells another story of it.")

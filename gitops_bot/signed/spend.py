@@ -8,9 +8,10 @@ spend writes what is to be executed in the same transaction; nothing has left wh
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from gitops_bot.authority.duties import FINISHED, Again, Outcome
+from gitops_bot.authority.limits import over_limit
 from gitops_bot.authority.rules import Rules, params_of
 from gitops_bot.authority.suspension import without
 from gitops_bot.core.asks import Ask, AskId
@@ -19,7 +20,6 @@ from gitops_bot.core.errors import Fact, Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Decision
-from gitops_bot.policy.limits import Spent, check_limits, longest
 from gitops_bot.policy.lookup import lookup
 from gitops_bot.policy.model import Policy, VerbRule
 from gitops_bot.policy.rules import QuorumState, tally, voters_of
@@ -56,6 +56,25 @@ from gitops_bot.store.states import BranchState, GrantState
 SPEND: Final = "signed.spend"
 """This duty, whose rows the mint makes due when the delay is over."""
 EXECUTE: Final = "signed.execute"
+_GRANT_KINDS: Final = (
+    EventKind.GRANT_MINTED,
+    EventKind.GRANT_SPENT,
+    EventKind.GRANT_REVOKED,
+    EventKind.GRANT_LAPSED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the database says of a minted grant at one moment; `untold` when the ledger tells of no such
+    mint."""
+
+    ask: Ask
+    grant: Grant
+    cast: tuple[SignedVote, ...]
+    suspended: frozenset[PrincipalName]
+    untold: Refused | None
+    now: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +131,19 @@ class Spender:
             found = self._read(tx, claimed.key)
         if found is None:
             return FINISHED
-        stands: Barrier | None = self._too_late(found[0], found[1], found[4])
+        stands = self._unfounded(found)
         if stands is None:
-            evidence = self._verified(*found)
+            evidence = self._verified(found.ask, found.grant, found.cast, found.suspended, found.now)
             stands = evidence if isinstance(evidence, Wait | Over) else self._ready(evidence) or self._spend(evidence)
         match stands:
             case None:
                 self._spent()
                 return FINISHED
             case Wait(refused, after_ms):
-                self._note(found[1], refused)
+                self._note(found.grant, refused)
                 return Again(after_ms)
             case Over():
-                self._end(found[1], stands)
+                self._end(found.grant, stands)
                 return FINISHED
 
     def arm(self) -> None:
@@ -133,26 +152,30 @@ class Spender:
             for grant in grants_read.minted(tx):
                 due.set_due(tx, SPEND, grant.id, tx.now)
 
-    def _too_late(self, ask: Ask, grant: Grant, now: int) -> Over | None:
-        """Let a grant lapse by its time alone, whether or not its commits can be read."""
-        assert ask.verb is not None and ask.action is not None
+    def _unfounded(self, found: Rows) -> Barrier | None:
+        """End what no mint stands behind, and let a grant lapse by its time alone, whether or not its commits can be
+        read."""
+        ask, grant = found.ask, found.grant
+        if found.untold is not None:
+            return Over(found.untold)
+        if ask.verb is None or ask.action is None or action_hash(ask.action) != grant.action_hash:
+            return Over(refuse(Reason.BYTES_DIFFER, "The stored action is not the one that was approved."))
         rule = lookup(self._rules.policy, ask.verb, params_of(ask.action))
-        return None if isinstance(rule, Refused) else lapsed(grant.minted_at, rule, now)
+        return None if isinstance(rule, Refused) else lapsed(grant.minted_at, rule, found.now)
 
     def _ready(self, evidence: Evidence) -> Barrier | None:
         """Look at the executor before the grant is spent on it; what was replaced may be put back."""
         refused = self._executor(evidence.rule)
         return None if refused is None else Wait(refused, HELD_AGAIN_MS)
 
-    def _read(
-        self, tx: Tx, key: str
-    ) -> tuple[Ask, Grant, tuple[SignedVote, ...], frozenset[PrincipalName], int] | None:
+    def _read(self, tx: Tx, key: str) -> Rows | None:
         grant = grants_read.get(tx, key)
         if grant is None or grant.state is not GrantState.MINTED:
             return None
         ask = asks.get(tx, AskId(grant.ask))
         assert ask is not None
-        return ask, grant, tuple(signed_votes.of_ask(tx, ask.id)), suspensions.suspended(tx), tx.now
+        cast = tuple(signed_votes.of_ask(tx, ask.id))
+        return Rows(ask, grant, cast, suspensions.suspended(tx), _untold(tx, grant), tx.now)
 
     def verify(self, ask: Ask, grant: Grant, at: int) -> Evidence | Barrier:
         """Judge a grant by its commits, with every key asked for its state at a time; for whoever acts on it.
@@ -262,21 +285,12 @@ class Spender:
             verified_at=evidence.at,
             held_until=holds.held_until(tx, ask.id),
             unread=self._unread(tx, evidence),
-            over_limit=self._limits(tx, evidence),
+            over_limit=over_limit(tx, evidence.rule, ask.action or b""),
         )
         found = barrier(world, evidence.rule, self._max_fetch_age)
         if isinstance(found, Wait) and found.refused.reason is Reason.STALE_FETCH:
             due.set_due(tx, LOOK, self._place.environment, tx.now)
         return found
-
-    def _limits(self, tx: Tx, evidence: Evidence) -> Refused | None:
-        ask, rule = evidence.ask, evidence.rule
-        if not rule.limits:
-            return None
-        assert ask.verb is not None and ask.action is not None
-        since = tx.now - longest(rule)
-        spent = [Spent(params_of(action), at) for action, at in executions.spent_actions(tx, ask.verb, since)]
-        return check_limits(rule, params_of(ask.action), spent, tx.now)
 
     def _unread(self, tx: Tx, evidence: Evidence) -> Refused | None:
         """Hold a grant while somebody whom it counts, or who may deny, has a branch that is frozen or cannot be read,
@@ -316,6 +330,18 @@ class Spender:
             facts: dict[str, Fact] = {"grant": grant.id, "detail": over.refused.detail[:500], **over.refused.facts}
             ledger.append(tx, _entry(kind, tx, ask, over.refused.reason, facts))
             waiters.wake(tx, ask.id, "GRANT_LAPSED" if over.lapsed else "GRANT_REVOKED")
+
+
+def _untold(tx: Tx, grant: Grant) -> Refused | None:
+    """Hold a minted grant's row against the ledger: minted once, then and for this action, and never ended."""
+    told = [one for one in ledger.of_ask(tx, grant.ask) if one["kind"] in _GRANT_KINDS]
+    minted: Any = told[0] if len(told) == 1 else {"kind": None, "at": None, "facts": {}}
+    facts = minted["facts"]
+    if (minted["kind"], minted["at"], facts.get("grant")) != (EventKind.GRANT_MINTED, grant.minted_at, grant.id):
+        return refuse(Reason.BAD_SIGNATURE, "The ledger tells of no such mint.")
+    if facts.get("action_hash") != grant.action_hash:
+        return refuse(Reason.BYTES_DIFFER, "The ledger tells of the mint for another action.")
+    return None
 
 
 def lapse_all(tx: Tx, why: Refused) -> int:

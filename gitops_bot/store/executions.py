@@ -40,7 +40,7 @@ _END: Final = (
 )
 # What was spent counts, whatever came of it: an unknown payment may have been made.
 _SPENT: Final = (
-    select(asks.c.action, grants.c.ended_at)
+    select(asks.c.action, grants.c.action_hash, grants.c.ended_at)
     .join(grants, grants.c.ask == asks.c.id)
     .where(asks.c.verb == bindparam("named"), grants.c.state == GrantState.SPENT.value)
     .where(grants.c.ended_at > bindparam("since"))
@@ -121,10 +121,10 @@ def end(tx: Tx, execution: str, state: EffectState, told: Mapping[str, Any]) -> 
     return tx.execute(_END, values).rowcount == 1
 
 
-def spent_actions(tx: Tx, verb: str, since: int) -> list[tuple[bytes, int]]:
-    """Read the actions of a verb whose grants were spent after a time, and when, for its limits."""
+def spent_actions(tx: Tx, verb: str, since: int) -> list[tuple[bytes, str, int]]:
+    """Read the actions of a verb whose grants were spent after a time, the hash that was approved, and when it was."""
     rows = tx.execute(_SPENT, {"named": verb, "since": since})
-    return [(bytes(row.action), row.ended_at) for row in rows]
+    return [(bytes(row.action), row.action_hash, row.ended_at) for row in rows]
 
 
 def _told(told: Mapping[str, Any]) -> str:

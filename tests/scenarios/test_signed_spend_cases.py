@@ -257,7 +257,7 @@ def two_brokers(till: Open, fault: bool, one_database: bool) -> Played:
         spender = host.behind(SPEND)
         grant = host.minted(ask)
         found = host.read(lambda tx: spender._read(tx, grant.id))
-        evidence = spender._verified(*found)
+        evidence = spender._verified(found.ask, found.grant, found.cast, found.suspended, found.now)
         host.run()
         late = spender._spend(evidence)
         host.run()
