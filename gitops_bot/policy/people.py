@@ -25,19 +25,7 @@ _SUBJECT: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 _CURVES: Final = frozenset({"ed25519", "cv25519", "x25519", "nistp256", "nistp384", "nistp521"})
 """Curves that both engines can verify (or that encrypt beside one): Sequoia over OpenSSL or Nettle knows no Brainpool,
 gpg 2.2 no curve of 448 bits, and a key that one of them cannot verify could never vote."""
-_KEYS: Final = ("5DE3E0509C47EA3CF04A42D34AEE18F83AFDEB23", "B5690EEEBB952194")
-"""The keys of GitHub's web UI, by fingerprint or by key id (facts, git and gpg): neither is a person."""
 
-_SHORT_ID: Final = re.compile(r"(0x)?[0-9A-Fa-f]{8,64}", re.ASCII)
-_FINGERPRINT: Final = re.compile(r"[0-9A-F]{40}|[0-9A-F]{64}", re.ASCII)
-_PASSKEY: Final = re.compile(r"[A-Za-z0-9_-]{8,1366}", re.ASCII)
-_ISSUER: Final = re.compile(r"https://[!-~]{1,250}", re.ASCII)
-_SUBJECT: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
-_BRAINPOOL: Final = frozenset({"brainpoolp256r1", "brainpoolp384r1", "brainpoolp512r1"})
-_CURVES: Final = _BRAINPOOL | {
-    *("ed25519", "ed448", "cv25519", "x25519", "x448"),
-    *("nistp256", "nistp384", "nistp521"),
-}
 _KEYS: Final = ("kind", "owner", "role", "github", "openpgp", "ssh", "passkey", "oidc", "suspended")
 
 
