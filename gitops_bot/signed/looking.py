@@ -171,6 +171,8 @@ class Looker:
         new = self._new(person, stored, seen)
         whole = len(new) < MAX_LOOK
         with self._database.write() as tx:
+            if self._moved(tx, person, branch):
+                return True
             signed_commits.receive(tx, person, new)
             match found:
                 case Refused():
@@ -230,6 +232,8 @@ class Looker:
         said = refuse(Reason.FROZEN, refused.detail) if again else refused
         new = [] if seen is None else self._new(person, ObjectId(branch.tip), seen)
         with self._database.write() as tx:
+            if self._moved(tx, person, branch):
+                return True
             signed_commits.receive(tx, person, new)
             self._refuse_new(tx, person, new, said)
             changed = branch.changed_at if again else tx.now
@@ -249,6 +253,10 @@ class Looker:
                 self._tell(tx, EventKind.CHANNEL_FROZEN, person, refused)
         return False
 
+    def _moved(self, tx: Tx, person: PrincipalName, branch: Branch | None) -> bool:
+        """Tell whether a branch is not as it was read: somebody on the host thawed it, and the next look goes on."""
+        return branches.get(tx, person, lock=True) != branch
+
     def _unreadable(self, person: PrincipalName, branch: Branch | None, refused: Refused) -> None:
         """Say once that a branch cannot be read; a frozen one stays frozen."""
         if branch is not None and branch.state is BranchState.FROZEN:
@@ -256,6 +264,8 @@ class Looker:
         if branch is not None and branch.state is BranchState.UNREADABLE and branch.detail == refused.detail:
             return
         with self._database.write() as tx:
+            if self._moved(tx, person, branch):
+                return
             before = branch or Branch(person, BranchState.UNREADABLE, None, None, None, None, None, tx.now, tx.now)
             told = branch is None or branch.state is not BranchState.UNREADABLE
             now = replace(
@@ -272,6 +282,8 @@ class Looker:
 
     def _put(self, person: PrincipalName, before: Branch, after: Branch, why: str) -> None:
         with self._database.write() as tx:
+            if self._moved(tx, person, before):
+                return
             branches.put(tx, replace(after, looked_at=tx.now, changed_at=tx.now))
             self._tell_back(tx, person, before, why)
 
