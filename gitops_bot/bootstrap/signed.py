@@ -263,6 +263,9 @@ def _bot(settings: Settings, policy: Policy) -> "BotKey | None":
 
     file = settings.signed.bot_key_file
     if file is None:
+        if policy.gated:
+            message = "the policy gates verbs, and the bot has no key to publish their requests and markers with"
+            raise ConfigError(message, fix="[signed] bot_key_file = <the secret key of the service for requests>")
         return None
     bot = open_key(file, settings.state / FOLDER / "bot")
     if bot.identity in requests_identities(policy):

@@ -47,6 +47,7 @@ WRONG: dict[str, tuple[Callable[[SignedHost], None], str, str]] = {
     "a token that others read": (others_read(TOKEN), "others may read", "chmod 600"),
     "an SSH key that others read": (others_read(SSH_KEY), "others may read", "chmod 600"),
     "a bot's key that others read": (bot_key(b"x", 0o640), "its owner alone may read", "chmod 600"),
+    "no key of the bot's": (setting(bot_key_file=None), "no key to publish", "bot_key_file"),
     "a bot's key of nobody": (bot_key(keys.ssh_path("outsider").read_bytes()), "none of the policy", "[people.bot]"),
     "a person's as the bot's": (bot_key(keys.ssh_path("alice").read_bytes()), "none of the policy", "[people.bot]"),
     "a bot's key that is none": (bot_key(b"x"), "neither", "ssh-keygen"),
