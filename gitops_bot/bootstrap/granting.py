@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gitops_bot.signed.spend import Spender
 
 LEASE_MS: Final = 90_000
-"""How long work of a killed broker stands still. Whoever goes on meets the row as it was left, and a slow one that comes
+"""How long work of a killed broker stands still. Whoever goes on meets the row as it was left; a slow one that comes
 back meets a row that moved (`store.executions.attempt`)."""
 
 
