@@ -73,7 +73,9 @@ def run_forge(order: dict[str, Any]) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     state.write = counted
-    forge = forges.Sandbox.start(folder / "forge", secret=order["secret"], state=folder / "forge-state")
+    forge = forges.Sandbox.start(
+        folder / "forge", order["forge_port"], secret=order["secret"], state=folder / "forge-state"
+    )
     if order["wire"]:
         forge.world.url = order["wire"]
     forge.set_up_once(lambda: plant(forge, folder / "forge" / "seed.json"))

@@ -150,6 +150,7 @@ class Job:
     wire: CutWire | None
     port: int
     forge: RemoteControl | None = None
+    forge_port: int = field(default_factory=free_port)
     between: Callable[[], None] = lambda: None
     pids: dict[str, int] = field(default_factory=dict)
     deaths: list[str] = field(default_factory=list)
@@ -199,6 +200,7 @@ class Job:
             number=number,
             resume=resume,
             secret=SECRET,
+            forge_port=self.forge_port,
             wire="" if self.wire is None else self.wire.url,
         )
 

@@ -20,6 +20,7 @@ from gitops_bot.sandbox import state as kept
 from gitops_bot.sandbox.http import Sandbox
 from gitops_bot.sandbox.remote import RemoteControl
 from tests.integration.sandbox.test_remote import REPOSITORY, SECRET, _files
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -49,7 +50,8 @@ def receiver() -> Iterator[tuple[str, "queue.Queue[tuple[str, dict[str, Any]]]"]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[str], str]]]:
     """Starts the forge of one folder as a process; those that are left are ended."""
-    command = [*_files(tmp_path), "--state", str(tmp_path / "state")]
+    # A port that nobody is given while no process of the forge has it.
+    command = [*_files(tmp_path), "--state", str(tmp_path / "state"), "--port", str(free_port())]
     made: list[subprocess.Popen[str]] = []
 
     def build() -> tuple[subprocess.Popen[str], str]:
@@ -127,9 +129,9 @@ def test_a_death_while_it_answers_costs_at_most_what_nobody_was_told(
                 there = f"{url}/repos/{REPOSITORY}/issues/1/comments"
                 try:
                     answer = session.post(there, json={"body": f"{len(told)}"}, headers=headers, timeout=60)
+                    told.append(answer.json()["id"])
                 except requests.RequestException:
                     break
-                told.append(answer.json()["id"])
         killer.join()
         process.wait()
         process, again = start()
@@ -224,3 +226,11 @@ def test_a_journal_that_has_grown_large_is_written_anew(tmp_path: Path, monkeypa
     with Sandbox.start(tmp_path / "forge", state=tmp_path / "state") as forge:
         assert forge.comments(REPOSITORY, number) == ()
         assert forge.comment(REPOSITORY, number, "alice", "next") > comment
+
+
+def test_a_port_that_was_had_is_taken_again(tmp_path: Path) -> None:
+    """Whoever was told the address finds the forge there after a restart, without naming a port."""
+    with Sandbox.start(tmp_path / "forge", free_port(), state=tmp_path / "state") as forge:
+        url = forge.url
+    with Sandbox.start(tmp_path / "forge", state=tmp_path / "state") as forge:
+        assert forge.url == url
