@@ -20,7 +20,7 @@ from sqlalchemy import text
 from gitops_bot.authority.duties import RowDuty
 from gitops_bot.core.asks import Ask, AskId
 from gitops_bot.signed import requesting
-from gitops_bot.signed.mint import SPEND
+from gitops_bot.signed.barrier import SPEND
 from gitops_bot.signed.spend import EXECUTE
 from gitops_bot.store import asks, executions, grants_read, ledger
 from gitops_bot.store.engine import Database, Tx
@@ -54,6 +54,8 @@ class Till(SignedHost):
     rule: dict[str, Any] = field(default_factory=dict)
     homes: Path | None = None
     """Where gpg's homes are shared between tests: making them takes longer than a test."""
+    _owner: Database | None = None
+    """The database in the hand of somebody who has the file."""
 
     def __post_init__(self) -> None:
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,11 +109,6 @@ class Till(SignedHost):
     def trust(self) -> Path:
         """This host's trust file."""
         return self.state / "trust.json"
-
-    @property
-    def owner(self) -> Database:
-        """The database in the hand of somebody who has the file."""
-        return self.fresh.open(Role.OWNER)
 
     # What the broker's threads do
 
@@ -169,6 +166,7 @@ class Till(SignedHost):
             self.broker.close()
             del self.__dict__["broker"]
         self.fresh.close()
+        self._owner = None
 
     def snapshot(self, *, trust: bool = True) -> Callable[[], None]:
         """Copy the database, and the trust file with it; gives what puts the copies back, as from a backup."""
@@ -185,10 +183,10 @@ class Till(SignedHost):
 
     def hand(self, statement: str, **values: Any) -> None:
         """Change the database by the hand of somebody who has the file."""
-        owner = self.owner
-        with owner.write() as tx:
+        if self._owner is None:
+            self._owner = self.fresh.open(Role.OWNER)
+        with self._owner.write() as tx:
             tx._connection.execute(text(statement), values)
-        owner.close()
 
     def age(self, ask: str, ms: int) -> None:
         """Let so much time pass since the mint of an ask's grant, by the clock of every database, and look again."""
@@ -252,10 +250,10 @@ class Till(SignedHost):
         tip = self.stage.folder / f"refs/heads/gated/{self.settings.environment}/requests"
         if not tip.exists():
             return None
-        tree = self.stage.repository[tip.read_text().strip()].tree  # type: ignore[union-attr] # a commit
+        tree = self.stage.repository[tip.read_text().strip()].tree  # type: ignore[union-attr] # it is a commit
         path = f"spent/{ask[-2:]}/{ask}.json"
         try:
-            return bytes(self.stage.repository[tree[path].id].data)  # type: ignore[union-attr] # a blob
+            return bytes(self.stage.repository[tree[path].id].data)  # type: ignore[union-attr] # it is a blob
         except KeyError:
             return None
 
@@ -292,11 +290,11 @@ def tills(folder: Path, homes: Path, fresh: FreshDatabase) -> Iterator[Open]:
             return made
 
         LATER[0] = 0
-        Database._clock = _later  # type: ignore[method-assign] # put back below
+        Database._clock = _later  # type: ignore[method-assign] # it is put back below
         try:
             yield make
         finally:
-            Database._clock = _CLOCK  # type: ignore[method-assign] # as it was
+            Database._clock = _CLOCK  # type: ignore[method-assign] # as it was before
             for one in opened:
                 one.close()
                 shutil.rmtree(one.folder.parent, ignore_errors=True)

@@ -68,7 +68,7 @@ def test_the_same_action_is_one_ask_of_one_run(workplace: Workplace) -> None:
         ({"amount_minor": 0}, "amount_minor must be at least 1 and at most 10000000"),
         ({"amount_minor": "125000"}, "amount_minor must be an integer"),
         ({"amount_minor": True}, "amount_minor must be an integer"),
-        ({"currency": "XXX"}, "currency must be one of EUR, USD"),
+        ({"currency": "CHF"}, "currency must be one of EUR, USD"),
         ({"to": "de89"}, "to must match [A-Z0-9]{15,34}"),
         ({"memo": "x"}, "The parameter memo is not in the verb's schema"),
         ({"amount_minor": 1 << 60}, "integer"),
