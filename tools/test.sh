@@ -32,7 +32,10 @@ suites architecture 60 architecture
 suites unit 180 unit property vectors
 suites contract 120 contract
 suites store 180 store
-suites scenarios 240 scenarios integration
+signed="tests/scenarios/signed tests/integration/signed"
+# shellcheck disable=SC2086 # a list of words
+stage signed 420 suite $signed
+stage scenarios 300 suite tests/scenarios tests/integration --ignore=tests/scenarios/signed --ignore=tests/integration/signed
 suites crash 300 crash races
 suites browser 240 browser
 suites interop 180 interop
