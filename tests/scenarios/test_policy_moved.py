@@ -1,4 +1,4 @@
-"""cases/lifecycle 13: the policy changes while an ask is open. Old and new ask are one transaction; a capture goes on."""
+"""cases/lifecycle 13: the policy changes while an ask is open: old and new ask are one transaction, captures go on."""
 
 from collections.abc import Iterator
 from dataclasses import replace
