@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.machine import timed
 from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
 from gitops_bot.authority.rules import AskLimits, Rules
-from gitops_bot.bootstrap.signed import keys_of
+from gitops_bot.bootstrap.keyrings import keys_of
 from gitops_bot.core.errors import Refused
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.signed import requesting

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from gitops_bot.authority.asking import Opened, Waiter, Wish, open_ask
 from gitops_bot.authority.rules import AskLimits, Rules
-from gitops_bot.bootstrap.signed import keys_of, remember
+from gitops_bot.bootstrap.keyrings import keys_of
+from gitops_bot.bootstrap.signed import remember
 from gitops_bot.core.asks import AskState
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Decision

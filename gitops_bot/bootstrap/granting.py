@@ -52,7 +52,7 @@ class Granting:
 
     def duties(self, engines: Callable[[], "Keys"]) -> list[Duty]:
         """Give the duties; `engines` makes a set for each of the two threads."""
-        from gitops_bot.signed import adopting, executing, spend
+        from gitops_bot.signed import adopting, barrier, executing, spend
         from gitops_bot.signed.objects import Objects
 
         executors = Executors(self.rules.policy, self.settings.signed.keys_dir, self.settings.state / "executions")
@@ -74,7 +74,7 @@ class Granting:
         superseding = adopting.Superseding(self.database, self.rules, self.replaced)
         pace = Pace(batch=1, lease_ms=LEASE_MS, first_ms=500, most_ms=60_000)
         return [
-            RowDuty(spend.SPEND, self.database, _closing(reading, spender.one), pace),
+            RowDuty(barrier.SPEND, self.database, _closing(reading, spender.one), pace),
             RowDuty(spend.EXECUTE, self.database, _closing(rereading, carrying.one), pace),
             RowDuty(adopting.SUPERSEDE, self.database, superseding.one, pace),
         ]

@@ -14,7 +14,7 @@ from typing import Final
 from gitops_bot.bootstrap.bundle import certificates_of, load_files, read_bundle
 from gitops_bot.bootstrap.clones import copied
 from gitops_bot.bootstrap.force import in_force
-from gitops_bot.bootstrap.signed import keys_of, place_of, repository_of
+from gitops_bot.bootstrap.keyrings import keys_of, place_of, repository_of
 from gitops_bot.config import DEFAULTS, Settings
 from gitops_bot.core.asks import Ask, AskId, AskKind, AskState, Binding
 from gitops_bot.core.canonical import action_bytes

@@ -5,7 +5,6 @@ What is remembered about keys is written here at each start: a revocation that w
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gitops_bot.authority.duties import Pace, RowDuty
@@ -16,18 +15,17 @@ from gitops_bot.bootstrap.force import in_force
 from gitops_bot.bootstrap.gate import Gate
 from gitops_bot.bootstrap.granting import Granting
 from gitops_bot.bootstrap.keeping import Keeping
+from gitops_bot.bootstrap.keyrings import FOLDER, engines_in, keys_of, place_of, repository_of, requests_identities
 from gitops_bot.config import Settings
 from gitops_bot.core.asks import AskId
 from gitops_bot.core.errors import ConfigError, Fact
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.policy.bundles import pack
 from gitops_bot.policy.model import Policy
-from gitops_bot.policy.people import REQUESTS_ROLE
 from gitops_bot.ports import Duty, Forge
 from gitops_bot.store import bundles, ledger, signatures
 from gitops_bot.store import settings as stored
 from gitops_bot.store.engine import Database, Tx
-from gitops_bot.store.signatures import KeyRevocation
 
 if TYPE_CHECKING:
     from gitops_bot.signed.announcing import Announcer
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 LEASE_MS: Final = 30_000
 """So long the next look waits after a broker that was killed in one. One that outlasts it may be done by two at once:
 each fetches alone, and what was judged is never judged again."""
-FOLDER: Final = "signed"
-"""In the state folder: the bot's repository of approvals, gpg's homes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,72 +69,6 @@ class SignedChannel:
         self.looker.close()
         if self.bot is not None:
             self.bot.close()
-
-
-def place_of(settings: Settings, repository_id: int, epoch: int = 1) -> "Place":
-    """Name the place of the channel, as each signed file has it."""
-    from gitops_bot.signed.channel import Place
-
-    return Place(settings.repository, repository_id, settings.environment, epoch, settings.signed.skew)
-
-
-def repository_of(settings: Settings) -> "Repository":
-    """Name the bot's own repository of approvals; nothing is made or asked.
-
-    Raises:
-        ConfigError: no address, a wrong one, or a secret that others may read.
-    """
-    from gitops_bot.signed.repository import Remote, Repository
-
-    if settings.signed.remote is None:
-        fix = '[signed] remote = "https://…", "ssh://…" or "file:///…"'
-        raise ConfigError("no repository of approvals is set, so there is no signed channel", fix=fix)
-    keys = settings.signed.keys_dir
-
-    def present(name: str) -> Path | None:
-        return keys / name if (keys / name).is_file() else None
-
-    remote = Remote(
-        settings.signed.remote,
-        token_file=present("approvals-token"),
-        ssh_key=present("approvals-ssh"),
-        known_hosts=present("known_hosts"),
-    )
-    return Repository(settings.state / FOLDER / "approvals.git", remote)
-
-
-def keys_of(
-    policy: Policy,
-    certificates: "Mapping[str, CertificateFacts]",
-    remembered: tuple[KeyRevocation, ...],
-    homes: Path,
-    *,
-    gpg: str = "gpg",
-) -> "Keys":
-    """Make the engines over the keys of a policy and the remembered revocations; `homes` is gpg's, ours alone."""
-    from gitops_bot.signed.evidence import SignatureKind
-    from gitops_bot.signed.keys import Keys, Pair, key_set_hash
-    from gitops_bot.signed.openpgp import engine, keyring
-    from gitops_bot.signed.openpgp.facts import Revocation
-    from gitops_bot.signed.openpgp.gpg import Gpg
-    from gitops_bot.signed.sshsig import keygen, verifier
-
-    facts = tuple(certificates.values())
-    components = {key.fingerprint for found in facts for key in found.keys}
-    revoked = [Revocation(one.key, one.hard, one.at or 0, None) for one in remembered if one.key in components]
-    lines = [one.key for one in remembered if " " in one.key]
-    ssh = [key for person in policy.people.values() for key in person.ssh]
-    homes.mkdir(mode=0o700, parents=True, exist_ok=True)
-    openpgp = Pair(engine.OpenPgpKeys(facts, revoked), Gpg(facts, revoked, folder=homes, program=gpg), keyring.agree)
-    sshsig = Pair(verifier.SshKeys(ssh, lines), keygen.SshKeygen(ssh, lines), keygen.agree)
-    named = key_set_hash(policy, {found.fingerprint: found.content for found in facts}, remembered)
-    return Keys(named, {SignatureKind.OPENPGP: openpgp, SignatureKind.SSH: sshsig})
-
-
-def engines_in(settings: Settings) -> "Callable[[Policy, Mapping[str, bytes], tuple[KeyRevocation, ...]], Keys]":
-    """Make what makes engines over any bundle's keys, with gpg's homes in this host's state folder."""
-    homes = settings.state / FOLDER / "gpg"
-    return lambda policy, files, remembered: keys_of(policy, certificates_of(files), remembered, homes)
 
 
 def remember(tx: Tx, policy: Policy, files: Mapping[str, bytes]) -> "dict[str, CertificateFacts]":
@@ -274,14 +204,4 @@ def _bot(settings: Settings, policy: Policy) -> "BotKey | None":
     raise ConfigError(
         "the bot's key is none of the policy's service for requests",
         fix='name it in the bundle: [people.bot] kind = "service", role = "requests", openpgp or ssh',
-    )
-
-
-def requests_identities(policy: Policy) -> frozenset[str]:
-    """Give the identities of the service that signs the requests branch."""
-    return frozenset(
-        identity.value
-        for one in policy.people.values()
-        if one.principal.role == REQUESTS_ROLE
-        for identity in one.principal.identities
     )

@@ -13,7 +13,7 @@ from gitops_bot.bootstrap.bundle import certificates_of
 from gitops_bot.bootstrap.clock import wall_seconds
 from gitops_bot.bootstrap.database import Finding, open_database
 from gitops_bot.bootstrap.force import InForce, in_force
-from gitops_bot.bootstrap.signed import repository_of, requests_identities
+from gitops_bot.bootstrap.keyrings import repository_of, requests_identities
 from gitops_bot.config import Settings
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.policy.model import KeyKind, Policy

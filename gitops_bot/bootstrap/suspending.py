@@ -32,7 +32,7 @@ def suspend(database: Database, policy: Policy, name: str, reason: str | None) -
     Raises:
         Refusal: the policy knows no such person, or they are suspended.
     """
-    from gitops_bot.signed.spend import SPEND
+    from gitops_bot.signed.barrier import SPEND
 
     person = _human(policy, name)
     with database.write() as tx:

@@ -12,6 +12,8 @@ from typing import Final
 from gitops_bot.core.errors import Reason, Refused, refuse
 from gitops_bot.policy.model import VerbRule
 
+SPEND: Final = "signed.spend"
+"""The duty that spends, whose rows the mint makes due when the delay is over."""
 LOOK_AGAIN_MS: Final = 1_000
 HELD_AGAIN_MS: Final = 5_000
 

@@ -16,8 +16,8 @@ from gitops_bot.core.errors import Fact, Reason, Refused
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.verdicts import Channel, Verdict
 from gitops_bot.policy.rules import Quorum, QuorumState, tally
+from gitops_bot.signed.barrier import SPEND
 from gitops_bot.signed.channel import Place
-from gitops_bot.signed.spend import SPEND
 from gitops_bot.store import due, grants, grants_read, ledger, signed_votes, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id

@@ -23,7 +23,7 @@ from gitops_bot.core.verdicts import Decision
 from gitops_bot.policy.lookup import lookup
 from gitops_bot.policy.model import Policy, VerbRule
 from gitops_bot.policy.rules import QuorumState, tally, voters_of
-from gitops_bot.signed.barrier import HELD_AGAIN_MS, LOOK_AGAIN_MS, Barrier, Over, Wait, World, barrier, lapsed
+from gitops_bot.signed.barrier import HELD_AGAIN_MS, LOOK_AGAIN_MS, SPEND, Barrier, Over, Wait, World, barrier, lapsed
 from gitops_bot.signed.channel import Channel, Place
 from gitops_bot.signed.looking import DUTY as LOOK
 from gitops_bot.signed.looking import LOOKED_AT
@@ -53,8 +53,6 @@ from gitops_bot.store.signed_commits import COUNTED
 from gitops_bot.store.signed_votes import SignedVote
 from gitops_bot.store.states import BranchState, GrantState
 
-SPEND: Final = "signed.spend"
-"""This duty, whose rows the mint makes due when the delay is over."""
 EXECUTE: Final = "signed.execute"
 _GRANT_KINDS: Final = (
     EventKind.GRANT_MINTED,

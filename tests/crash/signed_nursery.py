@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import event
 
@@ -26,8 +26,6 @@ from gitops_bot.signed.repository import Repository
 from gitops_bot.verbs.http import AddressExecutor
 from gitops_bot.verbs.process import ProgramExecutor
 
-ORDER: Final = ("commit", "push", "trust file", "call")
-"""What points stand before and after of."""
 Point = Callable[[str], None]
 
 
@@ -97,6 +95,8 @@ def child(order: dict[str, Any]) -> None:
     points.listen(broker.database.engine)
     around(Repository, "run", points, "push", lambda _self, verb, *_: verb == "push")
     around(gate, "write_trust", points, "trust file")
+    around(spend.Spender, "_verified", points, "verification")
+    around(executing.Executing, "_mark", points, "marking")
     for executor in (AddressExecutor, ProgramExecutor):
         around(executor, "execute", points, "call")
     work(broker)

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from gitops_bot.core.canonical import action_hash
-from gitops_bot.signed.mint import SPEND
+from gitops_bot.signed.barrier import SPEND
 from gitops_bot.signed.spend import EXECUTE
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import EffectState

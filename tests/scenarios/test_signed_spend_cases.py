@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from gitops_bot.core.principals import PrincipalName
-from gitops_bot.signed.mint import SPEND
+from gitops_bot.signed.barrier import SPEND
 from gitops_bot.signed.spend import EXECUTE, LOOKED_AT
 from gitops_bot.store import holds, settings, signatures
 from gitops_bot.store.roles import Role
