@@ -3,11 +3,13 @@ a time-out, capped output. Nothing of the parent's environment is inherited exce
 """
 
 import contextlib
+import fcntl
 import os
 import resource
 import signal
 import subprocess
 import tempfile
+import termios
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,6 +168,42 @@ def run_attended(
         out.seek(0)
         err.seek(0)
         return Completed(returncode, out.read(OUTPUT_CAP), err.read(OUTPUT_CAP))
+
+
+def start_at_terminal(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> tuple[Child, int]:
+    """Start a program at a terminal of its own, which it finds as `/dev/tty`; gives it with our side of the terminal.
+    The caller reads and writes there, closes it, and ends the program with `end_group`.
+
+    Raises:
+        Unavailable: the program cannot be started, or there is no terminal left.
+    """
+    try:
+        ours, theirs = os.openpty()
+    except OSError as error:
+        raise Unavailable(f"no terminal for {argv[0]}: {error.strerror}") from error
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=clean_environment(env),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            close_fds=True,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 # one system call between fork and exec, in a process of one thread
+        )
+    except OSError as error:
+        os.close(ours)
+        raise Unavailable(f"cannot start {argv[0]}: {error.strerror}") from error
+    finally:
+        os.close(theirs)
+    return child, ours
+
+
+def _take_terminal() -> None:
+    """Make standard input the terminal of this new session."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def end_group(child: Child, *, grace: float = 3.0) -> None:

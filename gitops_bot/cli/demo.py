@@ -1,23 +1,27 @@
-"""`gitops-bot demo`: the main job on this machine, to look at before anything is set up."""
+"""`gitops-bot demo`: the product on this machine, to look at before anything is set up."""
 
 import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
-    from gitops_bot.demo.capture import Outcome
+    from gitops_bot.demo.capture import Outcome as Captured
+    from gitops_bot.demo.transfer_scene import Outcome as Transferred
+
+    Outcome = Captured | Transferred
 
 MOST_PATH: Final = 60
 """Bytes of the folder's path; below it lie sockets, whose paths have about a hundred (unix(7))."""
 
 
 @click.command()
-@click.option("--scenario", type=click.Choice(["capture"]), default="capture", show_default=True)
+@click.option("--scenario", type=click.Choice(["capture", "transfer"]), default="capture", show_default=True)
 @click.option("--auto", is_flag=True, help="Play the person as well, then end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the time line.")
 @click.option(
@@ -26,21 +30,26 @@ MOST_PATH: Final = 60
     type=click.Path(path_type=Path, file_okay=False),
     help="An empty or new folder to keep everything in (default: a temporary one; after success only plots stay).",
 )
-def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int:  # noqa: ARG001 # one scenario so far
-    """Run the main job: a sandbox forge, an inference server, the broker, the workspace and a loop, all on loopback.
+def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int:
+    """Run the product on loopback, with everything that it needs beside it.
 
+    The scenario capture is the main job: a sandbox forge, an inference server, the broker, the workspace and a loop.
     The loop's agent asks for a regime that nobody measured yet and parks. You approve with a comment on the pull
     request whose address is printed; the trace is measured and the loop goes on in a new segment. Then it asks for
     more and goes on meanwhile; deny it and see.
+
+    The scenario transfer moves money by signatures: an agent asks, its own key is refused on a person's branch, two
+    people sign (one by OpenPGP, one by SSH), a payee is called once with the approved bytes; then a lower limit is
+    adopted by signatures, and holds. You are both people, in another terminal. It needs openssh-client as well.
 
     \b
       gitops-bot demo                 you are the person
       gitops-bot demo --auto          alice answers by herself; ends with segments, scores and a plot
       gitops-bot demo --auto --json   the same as one document
+      gitops-bot demo --scenario transfer --auto
     """
     from gitops_bot.cli.terminal import escaped
     from gitops_bot.core.errors import ConfigError
-    from gitops_bot.demo.capture import play
 
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"{folder} is not empty", fix="name a new folder")
@@ -61,7 +70,7 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int: 
     for number in (signal.SIGTERM, signal.SIGINT):  # a shell that starts it in the background ignores SIGINT
         signal.signal(number, signal.default_int_handler)
     tell(f"everything of this demo lies in {root}")
-    outcome = play(root, tell, auto=auto, shown=None if auto or as_json else show)
+    outcome = _play(scenario, root, tell, auto=auto, shown=None if auto or as_json else show)
     if as_json:
         import json
 
@@ -69,21 +78,31 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int: 
     elif auto:
         _summary(outcome)
     if outcome.ok and folder is None:
-        _keep_plots(root, outcome.plots)
+        _keep_plots(root, getattr(outcome, "plots", ()))
     return 0 if outcome.ok else 1
+
+
+def _play(
+    scenario: str,
+    root: Path,
+    tell: Callable[[str], None],
+    *,
+    auto: bool,
+    shown: "Callable[[Outcome], None] | None",
+) -> "Outcome":
+    if scenario == "transfer":
+        from gitops_bot.demo import transfer
+
+        return transfer.play(root, tell, auto=auto, shown=shown)
+    from gitops_bot.demo import capture
+
+    return capture.play(root, tell, auto=auto, shown=shown)
 
 
 def _summary(outcome: "Outcome") -> None:
     from gitops_bot.cli.terminal import escaped
-    from gitops_bot.demo import telling
 
-    lines = ["", "segments (scores compare inside one segment only; p99 in ms, lower is better)", ""]
-    lines += [f"  {line}" for line in telling.table(outcome.segments)]
-    lines += ["", *telling.plot(outcome.segments), ""]
-    lines += [f"{name:<16} {address}" for name, address in outcome.addresses]
-    lines += [f"{'plot':<16} {path}" for path in outcome.plots]
-    lines += ["", "in order, ledger intact" if outcome.ok else f"FAILED: {outcome.problem}"]
-    for line in lines:
+    for line in outcome.lines():
         click.echo(escaped(line))
 
 
@@ -96,3 +115,5 @@ def _keep_plots(root: Path, plots: tuple[Path, ...]) -> None:
                 shutil.rmtree(path, ignore_errors=True)
         elif path not in kept:
             path.unlink(missing_ok=True)
+    if not kept:
+        root.rmdir()

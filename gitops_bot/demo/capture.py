@@ -13,7 +13,7 @@ from typing import Any, Final
 from gitops_bot.authority.sealing import verify
 from gitops_bot.bootstrap import trust
 from gitops_bot.core.errors import Unavailable
-from gitops_bot.demo import files, scores
+from gitops_bot.demo import files, scores, telling
 from gitops_bot.demo.files import Layout
 from gitops_bot.demo.plot import draw
 from gitops_bot.demo.stage import COMMAND, Stage, free_port
@@ -50,6 +50,15 @@ class Outcome:
             "addresses": dict(self.addresses),
             "problem": self.problem,
         }
+
+    def lines(self) -> list[str]:
+        """Lay the outcome out for a terminal."""
+        shown = ["", "segments (scores compare inside one segment only; p99 in ms, lower is better)", ""]
+        shown += [f"  {line}" for line in telling.table(self.segments)]
+        shown += ["", *telling.plot(self.segments), ""]
+        shown += [f"{name:<16} {address}" for name, address in self.addresses]
+        shown += [f"{'plot':<16} {path}" for path in self.plots]
+        return [*shown, "", "in order, ledger intact" if self.ok else f"FAILED: {self.problem}"]
 
 
 def play(root: Path, tell: Tell, *, auto: bool, shown: Callable[[Outcome], None] | None = None) -> Outcome:

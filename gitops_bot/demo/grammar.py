@@ -1,4 +1,4 @@
-"""Bytes become the demo's values: a completion request, a picker's weights, a broker's answer.
+"""Bytes become the demo's values: a completion request, a picker's weights, a broker's answer, an order to pay.
 
 Whatever arrives, only `Malformed` leaves here, at a cost linear in its length.
 """
@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from gitops_bot.core.canonical import action_hash, canonical
 from gitops_bot.core.errors import Malformed
+from gitops_bot.core.executions import CHECK_PROTOCOL, PROTOCOL
 from gitops_bot.core.strictjson import load_object
 
 MAX_REQUEST: Final = 1024 * 1024
 MAX_TOKENS: Final = 512
 MAX_FILE: Final = 16 * 1024
 MAX_WEIGHT: Final = 1000.0
+MAX_ORDER: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,16 @@ class Reply:
     status: str
     handle: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a payee was sent: the key of this one execution, and the action's canonical bytes; None is a check, which
+    asks for nothing to be done. What hash the sender named is the hash of these bytes."""
+
+    key: str
+    action: bytes | None
+    action_hash: str
 
 
 def read_completion(data: bytes, *, chat: bool) -> Completion:
@@ -88,6 +101,24 @@ def read_reply(data: bytes) -> Reply:
         _word(optional, "handle", "answer", empty=True),
         _word(optional, "reason", "answer", empty=True),
     )
+
+
+def read_order(data: bytes) -> Order:
+    """Read what an executor sends (docs/executors.md), and compute the action's hash again.
+
+    Raises:
+        Malformed: no such body, another protocol, or a hash that is not the action's.
+    """
+    value = load_object(data, limit=MAX_ORDER, where="order")
+    key = _word(value, "key", "order")
+    if value.get("protocol") == CHECK_PROTOCOL:
+        return Order(key, None, "")
+    if value.get("protocol") != PROTOCOL or not isinstance(value.get("action"), dict):
+        raise Malformed("an unknown protocol", where="order")
+    action = canonical(value["action"])
+    if value.get("action_hash") != action_hash(action):
+        raise Malformed("the hash is another action's", where="order")
+    return Order(key, action, action_hash(action))
 
 
 def _word(members: Mapping[str, object], name: str, where: str, *, empty: bool = False) -> str:

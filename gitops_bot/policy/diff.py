@@ -8,7 +8,7 @@ from dataclasses import fields
 
 from gitops_bot.core.durations import show_duration
 from gitops_bot.core.principals import IdentityKind, PrincipalName
-from gitops_bot.policy.model import QUESTION, Person, Policy, SshKey, Tier, VerbRule, Voters
+from gitops_bot.policy.model import QUESTION, Person, Policy, SshKey, SumLimit, Tier, VerbRule, Voters
 
 _IDENTITY: Mapping[IdentityKind, str] = {
     IdentityKind.GITHUB: "GitHub account",
@@ -114,9 +114,26 @@ def _rule(what: str, old: VerbRule, new: VerbRule) -> Iterator[str]:
     if old.owner_may_approve != new.owner_may_approve:
         yield f"The owner of the asking agent may {'now' if new.owner_may_approve else 'no longer'} approve {what}."
     yield from _tiers(what, old.tiers, new.tiers)
-    for key, noun in (("summary", "summary"), ("params", "parameters"), ("limits", "limits"), ("executor", "executor")):
+    if old.limits != new.limits:
+        yield from _limits(what, old.limits, new.limits)
+    for key, noun in (("summary", "summary"), ("params", "parameters"), ("executor", "executor")):
         if getattr(old, key) != getattr(new, key):
             yield f"The {noun} of {what} change{'s' if key in ('summary', 'executor') else ''}."
+
+
+def _limits(what: str, old: tuple[SumLimit, ...], new: tuple[SumLimit, ...]) -> Iterator[str]:
+    before, after = set(old) - set(new), set(new) - set(old)
+    if not before | after:
+        yield f"The limits of {what} change."
+    for limit in sorted(before, key=_limit):
+        yield f"The sum of {_limit(limit)} in {what} no longer ends at {limit.at_most}."
+    for limit in sorted(after, key=_limit):
+        yield f"The sum of {_limit(limit)} in {what} may be at most {limit.at_most} now."
+
+
+def _limit(limit: SumLimit) -> str:
+    apart = f" for each {' and '.join(limit.by)}" if limit.by else ""
+    return f"{limit.param} within {show_duration(limit.per)}{apart}"
 
 
 def _voters(what: str, old: Voters, new: Voters) -> Iterator[str]:

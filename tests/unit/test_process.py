@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitops_bot import process
+from gitops_bot.core.errors import Unavailable
 
 LOWERED = """
 import resource, sys
@@ -37,3 +38,23 @@ def test_an_open_file_is_executed_under_the_name_that_was_given() -> None:
     output, _ = child.communicate(timeout=60)
     process.end_group(child, grace=0)
     assert output == b"pay\n"
+
+
+def test_a_program_at_a_terminal_finds_it_as_its_own() -> None:
+    """`/dev/tty` is ours to type at, and nothing of the parent's environment is there."""
+    script = "read line < /dev/tty; echo got $line; echo ${SECRET:-none}"
+    child, terminal = process.start_at_terminal(("/bin/sh", "-c", script), cwd=Path("/"), env={"TERM": "dumb"})
+    try:
+        os.write(terminal, b"typed\n")
+        assert child.wait(60) == 0
+        shown = os.read(terminal, 4096)
+    finally:
+        process.end_group(child, grace=0)
+        os.close(terminal)
+    assert b"got typed" in shown
+    assert b"none" in shown
+
+
+def test_a_program_that_cannot_be_started_at_a_terminal_is_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        process.start_at_terminal(("/nonexistent/program",), cwd=Path("/"))

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from gitops_bot.core.errors import Malformed
 from gitops_bot.demo.grammar import (
+    MAX_ORDER,
     MAX_REQUEST,
     Completion,
     Weights,
     read_completion,
+    read_order,
     read_reply,
     read_weights,
 )
@@ -62,7 +64,21 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["model", "prompt", "messages", "content", "stream", "load", "prefix", "status"]),
+            st.sampled_from(
+                [
+                    "model",
+                    "prompt",
+                    "messages",
+                    "content",
+                    "stream",
+                    "load",
+                    "prefix",
+                    "status",
+                    "key",
+                    "protocol",
+                    "action",
+                ]
+            ),
             inner,
         )
     ),
@@ -76,6 +92,7 @@ def test_nothing_but_malformed_leaves(data: bytes) -> None:
     readers: list[Callable[[bytes], object]] = [
         read_weights,
         read_reply,
+        read_order,
         lambda body: read_completion(body, chat=False),
         lambda body: read_completion(body, chat=True),
     ]
@@ -94,3 +111,19 @@ def test_a_request_costs_linear_time(unit: str) -> None:
         return lambda: read_completion(body, chat=False)
 
     assert_linear(build, MAX_REQUEST)
+
+
+def test_an_order_costs_linear_time() -> None:
+    """At the size cap, four times the bytes cost about four times the work."""
+
+    def build(size: int) -> Callable[[], object]:
+        body = ('{"protocol":"gitops-bot/execution/v1","key":"k","action":{"a":"' + "a" * (size - 100) + '"}}').encode()
+
+        def read() -> object:
+            with contextlib.suppress(Malformed):
+                return read_order(body)
+            return None
+
+        return read
+
+    assert_linear(build, MAX_ORDER)

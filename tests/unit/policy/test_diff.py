@@ -52,7 +52,19 @@ CHANGES: dict[str, tuple[Patch, str]] = {
     "an executor changes": ({f"{TRANSFER}/executor": GONE}, "The executor of payments.transfer changes."),
     "a limit changes": (
         {f"{TRANSFER}/limits/sum/amount_minor/le": 1},
-        "The limits of payments.transfer change.",
+        "The sum of amount_minor within 1d for each currency in payments.transfer may be at most 1 now.",
+    ),
+    "a limit changes from": (
+        {f"{TRANSFER}/limits/sum/amount_minor/le": 1},
+        "The sum of amount_minor within 1d for each currency in payments.transfer no longer ends at 50000000.",
+    ),
+    "a limit comes": (
+        {f"{TRANSFER}/limits/sum/amount_minor/per": "1h"},
+        "The sum of amount_minor within 1h for each currency in payments.transfer may be at most 50000000 now.",
+    ),
+    "a limit goes": (
+        {f"{TRANSFER}/limits": GONE},
+        "The sum of amount_minor within 1d for each currency in payments.transfer no longer ends at 50000000.",
     ),
     "a spare is given up": (
         {f"{TRANSFER}/accept_no_spare": True},
