@@ -10,7 +10,7 @@ from gitops_bot.authority.queries import AskView, view
 from gitops_bot.authority.queries import page as page_of
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.broker.captures import VERB as CAPTURE
-from gitops_bot.core.asks import Ask, AskState
+from gitops_bot.core.asks import Ask, AskKind, AskState
 from gitops_bot.core.canonical import action_bytes, action_hash
 from gitops_bot.core.errors import Malformed, Reason, Refusal, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
@@ -191,6 +191,7 @@ def refuse_answer(services: Services, token: str, ask_id: str) -> Refused:
         ask = _own(tx, caller, ask_id)
         own = ask.requester == caller.agent.principal
         reason = Reason.SELF_APPROVAL if own else Reason.NOT_AUTHORISED
+        reason = Reason.GATED if ask.kind is AskKind.GATED else reason
         detail = "An agent's token never answers. People answer where the policy says; over HTTP nobody can as yet."
         refused = refuse(reason, detail, ask=ask.id)
         entry = Entry(

@@ -138,3 +138,16 @@ def test_the_bytes_that_are_bound_are_those_of_the_parameters(workplace: Workpla
         stored = asks.get(tx, ask["id"])
     assert stored is not None
     assert stored.action == action_bytes(rules.repository, rules.environment, "payments.transfer", PARAMS)
+
+
+@pytest.mark.parametrize("option", ["approve", "deny"])
+def test_i3_an_answer_to_a_gated_ask_is_refused_gated_in_words(workplace: Workplace, option: str) -> None:
+    """Whoever posts it; the ask stays open, and the refusal is in the ledger."""
+    ask = workplace.ok("POST", PATH, "shell", {"params": PARAMS})
+    response = workplace.call("POST", f"/asks/{ask['id']}/answer", "shell", {"option": option, **ask["binding"]})
+    assert refused(response) == (403, "gated")
+    assert "no grant was minted" in response.get_data(as_text=True)
+    with workplace.host.read() as tx:
+        entries = ledger.of_ask(tx, ask["id"])
+    assert (entries[-1]["kind"], entries[-1]["reason"]) == ("vote.refused", "gated")
+    assert workplace.ok("GET", f"/asks/{ask['id']}", "shell")["state"] == "OPEN"
