@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitops_bot.authority.rules import Rules, rule_of
+from gitops_bot.authority.suspension import standing_policy
 from gitops_bot.config import Settings
 from gitops_bot.core.asks import Ask, AskId, AskKind, AskState
 from gitops_bot.core.errors import Malformed, Reason, Refusal, Refused, refuse
@@ -151,7 +152,8 @@ def _standing(tx: Tx, rules: Rules, ask: Ask) -> Document:
     if isinstance(rule, Refused):
         return {"approved_by": [], "denied_by": [], "needed": None, "may_still": [], "standing": rule.sentence}
     cast = signed_votes.decisions(signed_votes.of_ask(tx, ask.id))
-    quorum = tally(rules.policy, rule, cast, requester=ask.requester, agent_owner=ask.owner)
+    policy = standing_policy(tx, rules.policy)
+    quorum = tally(policy, rule, cast, requester=ask.requester, agent_owner=ask.owner)
     said = f"{len(quorum.approved_by)} of {quorum.approve_needed}"
     if quorum.denied_by:
         said += f", denied by {', '.join(quorum.denied_by)}"

@@ -66,10 +66,10 @@ class Follower:
         trust = self._trust()
         with self.database.read() as tx:
             force = bundles.in_force(tx)
+            if force is None or force[0] == trust.policy_digest:
+                return None
             refused = older(tx, trust)
-            way = None if force is None else _way(tx, trust.policy_digest, force[0])
-        if force is None or force[0] == trust.policy_digest:
-            return None
+            way = None if refused is not None else _way(tx, trust.policy_digest, force[0])
         if refused is not None or way is None:
             return refused or refuse(Reason.STALE_POLICY, f"No stored adoption leads from the pin to {force[0]}.")
         policy = None

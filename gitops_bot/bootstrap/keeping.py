@@ -14,7 +14,7 @@ from gitops_bot.authority.standing import NOT_FOLLOWED
 from gitops_bot.bootstrap.bundle import read_bundle
 from gitops_bot.bootstrap.following import Follower
 from gitops_bot.bootstrap.gate import Gate, closed
-from gitops_bot.bootstrap.trust import read_trust
+from gitops_bot.bootstrap.trust import Trust, read_trust
 from gitops_bot.core.canonical import Digest, bundle_digest, canonical, digest
 from gitops_bot.core.errors import ConfigError, Fact, Refused, Unavailable
 from gitops_bot.core.ledger import Entry, EventKind
@@ -67,10 +67,12 @@ class Keeping:
         return SECONDS
 
     def _look(self) -> None:
-        if self._moved():
+        pinned = self._pinned()
+        if pinned is not None and not self._gate.is_own(pinned):
             self._end()
             return
-        why = self._follow()
+        # Without a pin there is nothing to follow from; that is told as closed.
+        why = None if pinned is None else self._follow()
         with self._database.read() as tx:
             why = why or closed(self._database, tx, self._file)
         self._tell(why)
@@ -82,12 +84,11 @@ class Keeping:
         if why is None:
             self._gate.see()
 
-    def _moved(self) -> bool:
-        """Tell whether somebody moved the pin since this process began."""
+    def _pinned(self) -> Trust | None:
         try:
-            return not self._gate.is_own(read_trust(self._file))
+            return read_trust(self._file)
         except ConfigError:
-            return False  # told as closed
+            return None
 
     def _follow(self) -> Refused | None:
         """Follow the pointer where it moved; give why it is not followed."""
@@ -98,7 +99,7 @@ class Keeping:
         known = self._refused
         if known is not None and known[0] == force[0] and time.monotonic() < known[1]:
             return known[2]
-        found = self._follower.follow() if self._file.exists() else None
+        found = self._follower.follow()
         self._refused = None
         if isinstance(found, Refused):
             self._refused = force[0], time.monotonic() + AGAIN_SECONDS, found

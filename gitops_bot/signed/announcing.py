@@ -9,6 +9,7 @@ from typing import Final
 
 from gitops_bot.authority.duties import IDLE_SECONDS
 from gitops_bot.authority.rules import Rules, rule_of
+from gitops_bot.authority.suspension import standing_policy
 from gitops_bot.core.asks import Ask, AskId
 from gitops_bot.core.canonical import Digest
 from gitops_bot.core.errors import SENTENCES, Malformed, Reason, Refused, Unavailable
@@ -230,7 +231,8 @@ def _standing(tx: Tx, rules: Rules, ask: Ask) -> tuple[tuple[PrincipalName, ...]
     if isinstance(rule, Refused):
         return (), 0, ()
     cast = signed_votes.decisions(signed_votes.of_ask(tx, ask.id))
-    quorum = tally(rules.policy, rule, cast, requester=ask.requester, agent_owner=ask.owner)
+    policy = standing_policy(tx, rules.policy)
+    quorum = tally(policy, rule, cast, requester=ask.requester, agent_owner=ask.owner)
     return quorum.approved_by, quorum.approve_needed, quorum.may_still
 
 

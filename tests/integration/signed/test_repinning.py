@@ -194,3 +194,45 @@ def test_a_lost_database_is_closed_until_the_host_pins_anew(pin_host: PinHost) -
     pin_host.restart()
     assert why_closed(pin_host) is None
     granted(pin_host, 5)
+
+
+def unreadable(host: PinHost) -> Callable[[], None]:
+    """Others could write the trust file."""
+    file = host.state / "trust.json"
+    file.chmod(0o666)
+    return lambda: file.chmod(0o600)
+
+
+def missing(host: PinHost) -> Callable[[], None]:
+    """It was moved away while the broker ran."""
+    file = host.state / "trust.json"
+    file.rename(host.state / "away")
+
+    def back() -> None:
+        (host.state / "away").rename(file)
+
+    return back
+
+
+def planted(host: PinHost) -> Callable[[], None]:
+    """Another hand changed the schema."""
+    host.hand("CREATE TABLE mine (a integer)")
+    return lambda: host.hand("DROP TABLE mine")
+
+
+@pytest.mark.parametrize("fault", [unreadable, missing, planted])
+def test_what_closes_a_running_channel_is_told_once_and_ordinary_work_goes_on(
+    pin_host: PinHost, fault: Callable[[PinHost], Callable[[], None]]
+) -> None:
+    """Its twin is the same channel once the fault is gone."""
+    granted(pin_host)
+    mend = fault(pin_host)
+    for _ in range(2):
+        pin_host.keep()
+    pin_host.drain(SPEND)
+    assert pin_host.kinds("channel.closed", "grant.spent") == ["channel.closed"]
+    assert not pin_host.broker.adopted.is_set()
+    assert pin_host.ask(amount_minor=9)
+    mend()
+    pin_host.keep()
+    assert pin_host.kinds("channel.closed", "channel.opened") == ["channel.closed", "channel.opened"]
