@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from gitops_bot.cli.listing import json_option, print_json, print_members, print_rows
-from gitops_bot.cli.remote import STILL_OPEN, checked_id, connect, remote_options
+from gitops_bot.cli.remote import STILL_OPEN, checked_id, connect, remote_options, say_where
 
 _COLUMNS = ("id", "state", "kind", "opened_at", "text")
 _MEMBERS = (
     "id", "kind", "state", "verb", "summary", "text", "options", "why", "candidates", "action", "requester", "owner",
-    "opened_at", "expires_at", "due_at", "ended_at", "ended_by", "end_reason", "superseded_by", "binding", "signed",
+    "opened_at", "expires_at", "due_at", "ended_at", "ended_by", "end_reason", "superseded_by", "binding",
 )  # fmt: skip
 _wait = click.option(
     "--wait",
@@ -140,6 +140,8 @@ def _print_decision(document: dict[str, Any]) -> None:
     print_rows(document["votes"], ("principal", "decision", "option", "text", "channel", "at"), empty="no votes")
     if document.get("verdict"):
         print_members(document["verdict"], ("state", "option", "text", "by", "at"))
+    elif document.get("signed") and document.get("state") == "OPEN":
+        say_where(document, err=False)
     elif document.get("state") == "OPEN":
         print_members(document["quorum"], ("refused", "detail", "missing", "may_still", "undeclared"))
 

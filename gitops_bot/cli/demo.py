@@ -79,6 +79,7 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int:
         _summary(outcome)
     if outcome.ok and folder is None:
         _keep_plots(root, getattr(outcome, "plots", ()))
+        tell(f"{root} is removed but for what is drawn; --dir FOLDER keeps all of it")
     return 0 if outcome.ok else 1
 
 

@@ -1,12 +1,13 @@
 """What commands share that act over HTTP: the workspace's address and the token, which is never an argument."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gitops_bot.api.grammar import ID
+from gitops_bot.cli.terminal import escaped
 from gitops_bot.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +50,20 @@ def connect(url: str | None, token_file: Path | None) -> "Client":
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise ConfigError("the token is none", fix="put the token there, and nothing else")
     return Client(address, token)
+
+
+def say_where(document: Mapping[str, Any], *, err: bool) -> None:
+    """Say of an open gated ask that only signed commits answer it, whose are missing, and where they are pushed."""
+    signed, quorum = document.get("signed"), document.get("quorum") or {}
+    if document.get("state") != "OPEN" or not isinstance(signed, dict):
+        return
+    people = ", ".join(quorum.get("may_still") or ()) or "nobody"
+    for line in (
+        f"gated: only signed commits answer it, {quorum.get('missing')} more of {people}",
+        f"  {signed.get('command')}",
+        f"  pushed to {signed.get('branch')} of {signed.get('repository') or 'no repository yet'}",
+    ):
+        click.echo(escaped(line), err=err)
 
 
 def checked_id(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from gitops_bot.cli.listing import json_option, print_json, print_members
-from gitops_bot.cli.remote import STILL_OPEN, connect, remote_options
+from gitops_bot.cli.remote import STILL_OPEN, connect, remote_options, say_where
 from gitops_bot.cli.terminal import escaped
 from gitops_bot.core.canonical import action_bytes, action_hash
 from gitops_bot.core.errors import Malformed
@@ -88,7 +88,9 @@ def request(
     document = client.post(f"/verbs/{verb_name}/requests", body)
     if not as_json and not wait:
         click.echo(escaped(str(document.get("id"))))
-        _say_where(document)
+        if document.get("summary"):
+            click.echo(escaped(str(document["summary"])), err=True)
+        say_where(document, err=True)
         return 0
     left = wait
     while left and (document.get("state") == "OPEN" or document.get("superseded_by")):
@@ -100,25 +102,8 @@ def request(
         print_json(document)
     else:
         print_members(document, _MEMBERS)
-        _say_where(document)
+        say_where(document, err=True)
     return _status(document) if wait else 0
-
-
-def _say_where(document: Mapping[str, Any]) -> None:
-    """Say on standard error what is asked, and how it can be answered."""
-    if document.get("summary"):
-        click.echo(escaped(str(document["summary"])), err=True)
-    signed = document.get("signed")
-    if document.get("state") != "OPEN" or not isinstance(signed, dict):
-        return
-    quorum = document.get("quorum") or {}
-    people = ", ".join(quorum.get("may_still") or ()) or "nobody"
-    said = f"gated: only signed commits answer it, {quorum.get('missing')} more of {people}"
-    click.echo(escaped(said), err=True)
-    click.echo(escaped(f"  {signed.get('command')}"), err=True)
-    click.echo(
-        escaped(f"  pushed to {signed.get('branch')} of {signed.get('repository') or 'no repository yet'}"), err=True
-    )
 
 
 def _status(document: Mapping[str, Any]) -> int:

@@ -181,7 +181,9 @@ class Scene:
             ("the payee's books", str(place.books)),
             ("approvals", place.remote),
             ("policy", str(place.policies / "policy.toml")),
-            ("settings", f"{place.config}   (gitops-bot ledger show, approval list --all, doctor: --config)"),
+            ("settings", str(place.config)),
+            ("everything that was", f"gitops-bot ledger show --config {place.config}"),
+            ("and the votes", f"gitops-bot approval list --all --attempts 20 --config {place.config}"),
             ("logs", str(place.root / "logs")),
         )
         return Outcome(not problem, tuple(self.story.timeline), calls, tuple(self._rows), addresses, problem)

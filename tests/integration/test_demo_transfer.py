@@ -2,6 +2,7 @@
 holds; a person at a terminal of their own in place of AUTO; what it needs is named when it is not there."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -111,6 +112,31 @@ def type_it(folder: Path, arguments: list[str]) -> None:
     words = " ".join(words_of(read_trust(folder / ".gitops-bot" / "trust.json").policy_digest))
     alice = Signer("alice", OPENPGP, folder / "alice", "", "")
     sign(alice, arguments, words, seconds=PATIENCE, alive=lambda: None)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("demo")
+def test_a_broker_that_dies_is_named_and_everything_else_ends(folder: Path) -> None:
+    """The document says what went wrong; the accepting twin is the first test."""
+    options = ["--auto", "--json", "--dir", str(folder)]
+    child = subprocess.Popen([*DEMO, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    try:
+        for line in child.stderr:
+            if "the agent asks" in line:
+                found = subprocess.run(["pgrep", "-f", f"broker --config {folder}"], capture_output=True, text=True)
+                for number in found.stdout.split():
+                    os.kill(int(number), signal.SIGKILL)
+                break
+        out, _ = child.communicate(timeout=PATIENCE)
+    finally:
+        child.kill()
+        child.communicate()
+    assert child.returncode == 1
+    said = json.loads(out)
+    assert said["ok"] is False
+    assert "broker ended with -9" in said["problem"]
+    assert left_of(folder) == ""
 
 
 def test_a_program_that_is_not_there_is_named_with_its_package(

@@ -94,3 +94,16 @@ def test_what_is_no_request_is_not_sent(
         with_exit.append(int(str(ending.code)))
     assert with_exit == [status]
     assert stub.seen == []
+
+
+def test_ask_show_says_of_a_gated_ask_who_answers_it_and_where(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its twin, a plain question, names who may answer and nothing of signing."""
+    plain = dict(stub.document)
+    stub.document = {**plain, **OPENED}
+    assert run(["ask", "show", ID]) == 0
+    said = capsys.readouterr().out
+    for part in ("Transfer 1,250.00 EUR", "only signed commits answer it, 2 more of alice, bob", "pushed to gated/x/"):
+        assert part in said
+    stub.document = plain
+    assert run(["ask", "show", ID]) == 0
+    assert "signed commits" not in capsys.readouterr().out
