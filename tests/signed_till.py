@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from sqlalchemy import text
 
 from gitops_bot.authority.duties import RowDuty
@@ -265,6 +266,11 @@ class Till(SignedHost):
             time.sleep(0.02)
 
 
+ENGINES: Final = (
+    pytest.param("sqlite_database", id="sqlite"),
+    pytest.param("postgresql_database", id="postgresql", marks=pytest.mark.postgresql),
+)
+"""The fixtures of the databases that a broker opens by its settings: no setting chooses a journal."""
 LATER: Final = [0]
 """How much later than it is the databases say it is, in ms; while `tills` are open."""
 Open = Callable[..., Till]

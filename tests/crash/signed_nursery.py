@@ -36,16 +36,20 @@ class Points:
         self.number = number
         self.seen: list[str] = []
         self._signal = signal.SIGSTOP if how == "stop" else signal.SIGKILL
-        self._committing = False
+        self._committing = self._begun = False
 
     def __call__(self, name: str) -> None:
         """Pass a point."""
+        if not self._begun:
+            return  # the broker is still being built
         self.seen.append(name)
         if len(self.seen) == self.number:
             os.kill(os.getpid(), self._signal)
 
     def listen(self, engine: Any) -> None:
-        """Listen to the commits of writing transactions: `commit` comes before it, the pool's `checkin` after it."""
+        """Begin, and listen to the commits of writing transactions: `commit` comes before one, the pool's `checkin`
+        after it."""
+        self._begun = True
         event.listen(engine, "commit", self._before)
         event.listen(engine, "checkin", self._after)
 
@@ -90,15 +94,16 @@ def work(broker: Broker) -> None:
 def child(order: dict[str, Any]) -> None:
     """Do the work of an order."""
     folder = Path(order["folder"])
-    broker = build(load(folder / "gitops-bot.toml"))
     points = Points(order["number"], order["how"])
-    points.listen(broker.database.engine)
     around(Repository, "run", points, "push", lambda _self, verb, *_: verb == "push")
     around(gate, "write_trust", points, "trust file")
     around(spend.Spender, "_verified", points, "verification")
     around(executing.Executing, "_mark", points, "marking")
+    around(gate.Gate, "note", points, "note")
     for executor in (AddressExecutor, ProgramExecutor):
         around(executor, "execute", points, "call")
+    broker = build(load(folder / "gitops-bot.toml"))
+    points.listen(broker.database.engine)
     work(broker)
     (folder / "points.json").write_text(json.dumps(points.seen))
 

@@ -17,7 +17,7 @@ from gitops_bot.signed.barrier import SPEND
 from gitops_bot.signed.spend import EXECUTE
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import EffectState
-from tests.signed_till import PROGRAM, Open, Till, tills
+from tests.signed_till import ENGINES, PROGRAM, Open, Till, tills
 from tests.store_fixtures import FreshDatabase
 
 DUE: Final = (
@@ -33,10 +33,17 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gpg") / "homes"
 
 
+@pytest.fixture(params=ENGINES)
+def fresh(request: pytest.FixtureRequest) -> FreshDatabase:
+    """A fresh database, on each engine."""
+    found: FreshDatabase = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.fixture
-def till(memory_folder: Path, homes: Path, database: FreshDatabase) -> Iterator[Open]:
+def till(memory_folder: Path, homes: Path, fresh: FreshDatabase) -> Iterator[Open]:
     """Open a till, on each engine."""
-    with tills(memory_folder, homes, database) as opened:
+    with tills(memory_folder, homes, fresh) as opened:
         yield opened
 
 
@@ -193,7 +200,7 @@ def test_a_hand_with_the_file(till: Open, stage: str, hands: dict[str, Hand]) ->
             assert execution.state is (EffectState.DONE if "minted" in name else EffectState.UNKNOWN), name
 
 
-def test_a_planted_trigger(till: Open, database: FreshDatabase) -> None:
+def test_a_planted_trigger(till: Open, fresh: FreshDatabase) -> None:
     """While anything stands in the schema that the migrations did not make, nothing is counted, spent or called."""
     host = till()
     found = granted(host, {"minted": effect("pending")}, 1_000)
@@ -201,7 +208,7 @@ def test_a_planted_trigger(till: Open, database: FreshDatabase) -> None:
     view = "CREATE VIEW planted AS SELECT id FROM grants"
     trigger = (
         "CREATE TRIGGER planted AFTER UPDATE ON due BEGIN UPDATE asks SET end_reason = 'me' WHERE id = 'me'; END"
-        if database.kind != "postgresql"
+        if fresh.kind != "postgresql"
         else "CREATE TRIGGER planted BEFORE UPDATE ON due FOR EACH ROW EXECUTE FUNCTION "
         "suppress_redundant_updates_trigger()"
     )
@@ -213,7 +220,7 @@ def test_a_planted_trigger(till: Open, database: FreshDatabase) -> None:
             host.look()
         host.run()
         assert host.calls() == [] and host.grant(late) is None
-        on = " ON due" if kind == "TRIGGER" and database.kind == "postgresql" else ""
+        on = " ON due" if kind == "TRIGGER" and fresh.kind == "postgresql" else ""
         host.hand(f"DROP {kind} planted{on}")
     host.look()
     host.run()

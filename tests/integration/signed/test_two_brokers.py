@@ -13,17 +13,24 @@ from typing import Final
 import pytest
 
 from gitops_bot.store.states import EffectState, GrantState
-from tests.signed_till import PROGRAM, Open, Till, tills
+from tests.signed_till import ENGINES, PROGRAM, Open, Till, tills
 from tests.store_fixtures import FreshDatabase
 
 ROOT: Final = Path(__file__).parents[3]
 GRANTS: Final = 5
 
 
+@pytest.fixture(params=ENGINES)
+def fresh(request: pytest.FixtureRequest) -> FreshDatabase:
+    """A fresh database, on each engine."""
+    found: FreshDatabase = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.fixture
-def till(memory_folder: Path, database: FreshDatabase) -> Iterator[Open]:
+def till(memory_folder: Path, fresh: FreshDatabase) -> Iterator[Open]:
     """Open a till, on each engine."""
-    with tills(memory_folder, memory_folder / "gpg-homes", database) as opened:
+    with tills(memory_folder, memory_folder / "gpg-homes", fresh) as opened:
         yield opened
 
 
