@@ -144,7 +144,7 @@ class Announcer:
                 return receipts_of(tx, self._rules, AskId(ask), PrincipalName(person))
             case "bundle":
                 found = bundles.get(tx, rest)
-                return {} if found is None else publication.bundle_files(Digest(rest), unpack(found.content))
+                return {} if found is None else _bundle(Digest(rest), found.content)
             case "head":
                 return self._head(tx)
             case _:
@@ -161,6 +161,14 @@ class Announcer:
         if found is None:
             return {}
         return request_files(self._rules, found.ask, found.request)
+
+
+def _bundle(digest: Digest, content: bytes) -> dict[str, bytes]:
+    """Give a stored bundle's files; one that another hand damaged is not published, and decides nothing either."""
+    try:
+        return publication.bundle_files(digest, unpack(content))
+    except Malformed:
+        return {}
 
 
 def recogniser(policy: Policy, keys: Keys, place: Place) -> Callable[[ObjectId, bytes], bool]:
