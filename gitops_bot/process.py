@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,6 +21,9 @@ from gitops_bot.core.errors import Unavailable
 SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 OUTPUT_CAP: Final = 8 * 1024 * 1024
 PIPE: Final = subprocess.PIPE
+_ELF: Final = b"\x7fELF"
+_ULIMITS: Final = {resource.RLIMIT_CPU: ("t", 1), resource.RLIMIT_AS: ("v", 1024), resource.RLIMIT_FSIZE: ("f", 512)}
+"""By limit: the letter of the shell's `ulimit`, and the bytes or seconds of its unit."""
 Child = subprocess.Popen[bytes]
 """A started program."""
 
@@ -51,22 +55,41 @@ def _within(value: int, hard: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def _preparation(limits: Limits) -> Callable[[], None] | None:
+def _bounds(limits: Limits) -> list[tuple[int, int]]:
     pairs = (
         (resource.RLIMIT_CPU, limits.cpu_seconds),
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
     )
     # Who is not root cannot go above the hard limits that stand already.
-    wanted = [(kind, _within(value, resource.getrlimit(kind)[1])) for kind, value in pairs if value is not None]
-    if not wanted:
-        return None
+    return [(kind, _within(value, resource.getrlimit(kind)[1])) for kind, value in pairs if value is not None]
 
+
+def _preparation(bounds: Sequence[tuple[int, int]]) -> Callable[[], None]:
     def prepare() -> None:
-        for kind, value in wanted:
+        for kind, value in bounds:
             resource.setrlimit(kind, (value, value))
 
     return prepare
+
+
+def _launcher(bounds: Sequence[tuple[int, int]]) -> list[str]:
+    """Give the words before a program that bound it and are then replaced by it; a shell that reads nothing but this
+    line of ours. The limits are rounded down to the shell's units."""
+    steps = [f"ulimit -{_ULIMITS[kind][0]} {value // _ULIMITS[kind][1]}" for kind, value in bounds]
+    return ["/bin/sh", "-c", " && ".join([*steps, "unset PWD", 'exec "$@"']), "sh"]
+
+
+def _is_binary(name: str, path: str, cwd: Path) -> bool:
+    """Tell whether a program is one that starts or fails as a whole, where a shell would start it no otherwise."""
+    found = shutil.which(name, path=path) if "/" not in name else str(cwd / name)
+    if found is None or not os.access(found, os.X_OK):
+        return False
+    try:
+        with Path(found).open("rb") as file:
+            return file.read(4) == _ELF
+    except OSError:
+        return False
 
 
 def start(
@@ -86,11 +109,15 @@ def start(
     Raises:
         Unavailable: the program cannot be started.
     """
+    environment, bounds = clean_environment(env), _bounds(limits)
+    # With a function to be called in the child, all of this process would be copied for it: 20 ms instead of 2 in a
+    # broker of 200 MB. A script, or a file that is open, is started that way all the same.
+    launched = bool(bounds) and program is None and _is_binary(argv[0], environment["PATH"], cwd)
     try:
         return subprocess.Popen(
-            list(argv),
+            [*_launcher(bounds), *argv] if launched else list(argv),
             cwd=cwd,
-            env=clean_environment(env),
+            env=environment,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
@@ -99,7 +126,8 @@ def start(
             # A script's interpreter opens the path again, so the descriptor stays open in the program.
             executable=None if program is None else f"/proc/self/fd/{program}",
             pass_fds=() if program is None else (program,),
-            preexec_fn=_preparation(limits),  # noqa: PLW1509 # only setrlimit, which is async-signal-safe
+            # Only setrlimit, which is async-signal-safe.
+            preexec_fn=_preparation(bounds) if bounds and not launched else None,  # noqa: PLW1509 # see above
         )
     except OSError as error:
         raise Unavailable(f"cannot start {argv[0]}: {error.strerror}") from error
