@@ -39,9 +39,13 @@ stage scenarios 300 suite tests/scenarios tests/integration --ignore=tests/scena
 suites crash 300 crash races
 suites browser 240 browser
 suites interop 180 interop
+# Seven subjects of ten minutes, two at a time, where there is time.
+fuzz_budget=60
+[ "$HYPOTHESIS_PROFILE" = long ] && fuzz_budget=2700
+suites fuzz "$fuzz_budget" fuzz
 
 # No test is left out because its folder is new (node holds data of npm packages, no tests).
-known=" architecture unit property vectors contract store scenarios integration crash races browser interop node "
+known=" architecture unit property vectors contract store scenarios integration crash races browser interop fuzz node "
 others=
 for folder in tests/*/; do
   name=$(basename "$folder")
