@@ -165,7 +165,8 @@ class Till(SignedHost):
         """End the broker; the next question builds another."""
         if "broker" in self.__dict__:
             self.broker.close()
-            del self.__dict__["broker"]
+            for name in ("broker", "database", "rules", "channel"):
+                self.__dict__.pop(name, None)  # whatever was taken from it
         self.fresh.close()
         self._owner = None
 

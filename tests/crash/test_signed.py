@@ -160,7 +160,8 @@ def chosen(points: list[str]) -> list[int]:
         return list(range(1, len(points) + 1))
     first = next(place for place, name in enumerate(points, 1) if "trust" in name)
     last = next(place for place, name in enumerate(points, 1) if name == "after call")
-    return [*range(4, first, 12), *range(first, last + 3)]
+    must = {place for place, name in enumerate(points, 1) if name.split()[1] in ("push", "call")}
+    return sorted({*range(4, first, 16), *range(first, last + 3, 4), *must})
 
 
 def attempt_at(points: list[str]) -> tuple[int, int]:
