@@ -260,7 +260,7 @@ def run_transcript(raw: bytes) -> str:
         found = read_transcript(raw)
     except Malformed as error:
         return word_of(error)
-    assert raw.count(b"[GNUPG:] NEWSIG") == 1
+    assert sum(line.startswith(b"[GNUPG:] NEWSIG") for line in raw.split(b"\n")) == 1
     return f"{found.verdict} {found.valid is not None} {found.error}"
 
 
