@@ -141,14 +141,18 @@ def fetched(folder: Path, stage: SignedStage) -> Iterator[tuple[Repository, Mapp
 
 def whole_branches(repository: Repository, tips: Mapping[PrincipalName, ObjectId], engine: Engine) -> bool:
     """Measure the rate of steps 3 to 5 over everything, anew each round."""
-    best, expected = 0.0, COMMITS + len(tips)
+    best, own, expected = 0.0, float("inf"), COMMITS + len(tips)
     for _ in range(ROUNDS):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         stood = authenticate(repository, tips, engine)
         best = max(best, stood / (time.perf_counter() - start))
+        own = min(own, (time.process_time() - used) / stood)
         assert stood == expected, f"{stood} of {expected} stood"
     held = best >= RATE
-    print(f"  {expected} commits authenticated at {best:,.0f}/s (bound {RATE:,}/s): {'holds' if held else 'BROKEN'}")
+    print(
+        f"  {expected} commits authenticated at {best:,.0f}/s (bound {RATE:,}/s), {own * 1e6:.0f} µs each of this "
+        f"process's own processor time, beside git's: {'holds' if held else 'BROKEN'}"
+    )
     return held
 
 
