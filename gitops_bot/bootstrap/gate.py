@@ -74,6 +74,7 @@ class Gate:
         self._file = trust_file
         self._policy = policy
         self._epoch = epoch
+        self._sealed = 0
 
     def sound(self, tx: Tx) -> None:
         """Let nothing gated be decided on a database that is not to be trusted.
@@ -111,7 +112,8 @@ class Gate:
         with self._database.write() as tx:
             # What was just decided must be below the head, or a copy from before it would not be behind.
             turns.take(tx, SEAL)
-            ledger.seal_next(tx, MOST_SEALED)
+            after = max(0, self._sealed - ledger.LOOK_BACK)
+            _, self._sealed = ledger.seal_next(tx, MOST_SEALED, after)
         self.see()
 
     def see(self) -> None:
