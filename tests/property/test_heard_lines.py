@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def as_read(lines: list[dict[str, Any]], start: int) -> list[tuple[int, Mapping[
     return read
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(LINES)
 @example([{**CLAIM, "ask": "\x00"}])

@@ -124,6 +124,7 @@ def test_armor_is_read_in_linear_time(fill: bytes) -> None:
     assert_linear(reading, grammar.MAX_ARMOR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("area", [b"\2\x64x", b"\1\x64", b"\xff\0\0\0\2\x64x"])
 def test_subpackets_are_read_in_linear_time(area: bytes) -> None:
     def reading(size: int) -> Callable[[], None]:
@@ -143,6 +144,7 @@ def test_status_lines_are_read_in_linear_time() -> None:
     assert_linear(reading, MAX_TRANSCRIPT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [0x13, 0x20])
 def test_a_certificate_full_of_signatures_of_others_is_read_in_linear_time(kind: int) -> None:
     whole = certificates("bob")[0].content

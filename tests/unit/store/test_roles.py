@@ -320,6 +320,7 @@ def test_the_owner_defines_tables(database: FreshDatabase) -> None:
 # The whole table of rights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", SERVICE_ROLES)
 def test_the_engine_enforces_exactly_the_table_of_rights(database: FreshDatabase, role: Role) -> None:
     opened, rights = database.open(role), RIGHTS[role]
