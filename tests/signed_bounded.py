@@ -56,7 +56,14 @@ def main(folder: Path, url: str, options: str, homes: Path) -> Spent:
     database.close()
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    return Spent(own.ru_maxrss // 1024, children.ru_maxrss // 1024, round(cpu, 2), judged)
+    return Spent(_highest() // 1024, children.ru_maxrss // 1024, round(cpu, 2), judged)
+
+
+def _highest() -> int:
+    """Give the most memory that this program held, in KiB; `ru_maxrss` counts what the parent held when it started us
+    (getrusage(2), exec)."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ BLOB_MIB: Final = 1024 if LONG else 64
 PERSONS: Final = 100 if LONG else 20
 KEYS: Final = 20
 """Of each person: with a hundred of them, 2,000."""
-OWN_MIB, CHILD_MIB = 300, 400
+OWN_MIB, CHILD_MIB = 200, 300
 """What a look may take itself, and the largest process that it starts (git's and gpg's own limits are above)."""
 
 pytestmark = pytest.mark.slow
