@@ -5,18 +5,18 @@ What acts on a grant verifies its commits again with engines of its own thread; 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 from gitops_bot.authority.duties import Outcome, Pace, RowDuty
 from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.bundle import load_files
+from gitops_bot.bootstrap.executors import Executors
 from gitops_bot.bootstrap.gate import Gate
 from gitops_bot.config import Settings
 from gitops_bot.core.asks import AskId
 from gitops_bot.core.errors import Reason, Refused, refuse
-from gitops_bot.policy.model import AdoptExecutor, HttpExecutor, Policy, ProcessExecutor, VerbRule
-from gitops_bot.ports import Duty, Executor
+from gitops_bot.policy.model import VerbRule
+from gitops_bot.ports import Duty
 from gitops_bot.store import signatures
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
@@ -145,42 +145,3 @@ def key_now(keys: "Keys", database: Database) -> "Callable[[Signed, int], Refuse
         return keys.standing(signed, at)
 
     return ask
-
-
-class Executors:
-    """The executors of a policy's verbs, made once; a host that cannot run one does not start."""
-
-    def __init__(self, policy: Policy, keys: Path, scratch: Path) -> None:
-        """Make every executor.
-
-        Raises:
-            ConfigError: this host cannot pin a program, or an address is none.
-        """
-        from gitops_bot.verbs.http import AddressExecutor
-        from gitops_bot.verbs.process import ProgramExecutor
-
-        self._made: dict[str, Executor] = {}
-        for rule in policy.gated:
-            match rule.executor:
-                case HttpExecutor():
-                    self._made[rule.name] = AddressExecutor(rule.executor, keys)
-                case ProcessExecutor():
-                    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    self._made[rule.name] = ProgramExecutor(rule.executor, scratch)
-                case AdoptExecutor() | None:
-                    continue
-                case _:
-                    assert_never(rule.executor)
-
-    def of(self, rule: VerbRule) -> Executor:
-        """Give a verb's executor."""
-        return self._made[rule.name]
-
-    def check(self, rule: VerbRule) -> Refused | None:
-        """Look whether a verb's executor is still what the bundle pins; the built-in one always is.
-
-        Raises:
-            Unavailable: it cannot be looked at now.
-        """
-        made = self._made.get(rule.name)
-        return None if made is None else made.check()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from gitops_bot.bootstrap.bundle import certificates_of
 from gitops_bot.bootstrap.clock import wall_seconds
 from gitops_bot.bootstrap.database import Finding, open_database
+from gitops_bot.bootstrap.executors import conformance
 from gitops_bot.bootstrap.force import InForce, in_force
 from gitops_bot.bootstrap.keyrings import repository_of, requests_identities
 from gitops_bot.config import Settings
@@ -48,6 +49,18 @@ def signed_findings(settings: Settings) -> Iterator[Finding]:
         yield from _ending(force)
         yield from _any(force.policy)
     yield from _branches(settings)
+
+
+def executor_findings(settings: Settings) -> Iterator[Finding]:
+    """Call each executor of the policy in force with a check that asks for nothing to be done."""
+    force = _force(settings)
+    if force is None:
+        return
+    scratch = settings.state / "executions"
+    try:
+        yield from conformance(force.policy, settings.signed.keys_dir, scratch, int(wall_seconds() * 1000))
+    except ConfigError as error:
+        yield Finding("executor", False, error.message, error.fix)
 
 
 def _force(settings: Settings) -> InForce | None:

@@ -1,5 +1,6 @@
 """`gitops-bot doctor`: the whole set-up checked, one line each, with the fix."""
 
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -13,19 +14,25 @@ _FAILED = 1
 
 @click.command()
 @config_option
+@click.option("--executors", is_flag=True, help="Also call each gated verb's executor, with a check that does nothing.")
 @json_option
-def doctor(config: Path | None, as_json: bool) -> int:
+def doctor(config: Path | None, executors: bool, as_json: bool) -> int:
     """Check everything that this host needs, one line each, with the line that repairs it.
 
     Looks at Python, git, gpg, the state folder and secret files, the database (library, journal, schema, content), the
     policy's pin, the forge, the signed channel (remote, keys, branches), the capture program, and says how agents are
     kept apart. Changes nothing. Exits 1 when something is broken.
+
+    With --executors each executor that is declared idempotent is called twice with one new key and must answer `dup` to
+    the second call; what is sent names no action (docs/executors.md).
     """
     from gitops_bot.bootstrap.doctor import examine
+    from gitops_bot.bootstrap.signed_doctor import executor_findings
     from gitops_bot.config import load
 
     findings = []
-    for finding in examine(load(config)):
+    settings = load(config)
+    for finding in chain(examine(settings), executor_findings(settings) if executors else ()):
         findings.append(finding)
         if not as_json:
             click.echo(escaped(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.detail}"))

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from gitops_bot.store import branches
 from gitops_bot.store import settings as stored
 from gitops_bot.store.roles import Role
 from tests import signed_keys as keys
+from tests.payee import listening, said
 from tests.signed_bundle import NOT_BEFORE, ssh_keys
 from tests.signed_host import SignedHost
 from tests.store_fixtures import FreshDatabase
@@ -173,3 +175,32 @@ def test_the_host_may_read_what_is_remembered_of_keys_and_write_none_of_it(host:
         assert signatures.counter(tx, "x") is None
     with pytest.raises(Exception, match=r"not authorized|prohibited"), opened.write() as tx:
         signatures.set_counter(tx, "x", 1)
+
+
+@pytest.mark.parametrize("dedupes", [True, False])
+def test_doctor_finds_out_whether_an_executor_dedupes(
+    tmp_path: Path, sqlite_database: FreshDatabase, dedupes: bool
+) -> None:
+    """Declared idempotent, it must answer `dup` to the second call of a check that names no action."""
+    seen: list[bytes] = []
+
+    def answer(connection: socket.socket, request: bytes) -> None:
+        body = request.partition(b"\r\n\r\n")[2]
+        known = dedupes and body in seen
+        seen.append(body)
+        connection.sendall(said("200 OK", b'{"dup": true}' if known else b"{}"))
+
+    def to_loopback(tables: dict[str, Any]) -> None:
+        for rule in tables["verbs"].values():
+            if "executor" in rule:
+                rule["executor"] = {"http": f"http://127.0.0.1:{payee.port}/pay", "idempotent": True}
+
+    with listening(answer) as payee:
+        host = SignedHost(tmp_path / "host", sqlite_database, change=to_loopback)
+        host.broker.close()
+        _, out, _ = host.bot("doctor", "--executors", "--json")
+        found = [one for one in json.loads(out)["findings"] if one["name"] == "executor"]
+        host.close()
+    assert found
+    assert [one["ok"] for one in found] == [dedupes] * len(found), found
+    assert all(b"execution-check" in body and b'action"' not in body for body in seen)
