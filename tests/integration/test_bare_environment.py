@@ -46,7 +46,7 @@ def test_a_fresh_clone_runs_the_demo_in_a_bare_environment(tmp_path: Path, bare:
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "setup: done" in done.stdout
-    assert done.stdout.rstrip().endswith("in order, ledger intact")
+    assert "\nin order, ledger intact\n" in done.stdout
     assert "% lower" in done.stdout
     left = subprocess.run(["pgrep", "-f", str(clone)], capture_output=True, text=True, check=False).stdout
     assert left == "", "processes of the demo are left"

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,20 +23,22 @@ BUSY = 0.1
 SLEEPER = """
 import sys, time
 from gitops_bot.demo import engine, inference, transformer
-plain = transformer.Transformer.step
-def step(self, *given):
-    begun = time.monotonic()
-    made = plain(self, *given)
-    time.sleep(time.monotonic() - begun)
-    return made
-transformer.Transformer.step = step
+def slowed(plain):
+    def call(self, *given):
+        begun = time.monotonic()
+        made = plain(self, *given)
+        time.sleep(time.monotonic() - begun)
+        return made
+    return call
+for name in ("step", "prefill"):
+    setattr(transformer.Transformer, name, slowed(getattr(transformer.Transformer, name)))
 sys.exit(inference.main([]))
 """
 
 
 class Looked(NamedTuple):
-    """A window: seconds of it, seconds of processor time of the whole server in it, and seconds for which the thread
-    that computes was ready and no processor was free for it."""
+    """A window: seconds of it, seconds of processor time in it of the thread that computes (the rest of the server only
+    adds to that), and seconds for which that thread was ready and no processor was free for it."""
 
     wall: float
     cpu: float
@@ -59,28 +61,35 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def kept_waiting(pid: int, engine: str) -> float:
-    """Seconds for which the thread that computes was ready and no processor was free for it (schedstat)."""
-    return int(Path(f"/proc/{pid}/task/{engine}/schedstat").read_text().split()[1]) / 1e9
+def schedule(pid: int, thread: str) -> tuple[float, float]:
+    """Seconds that a thread ran, and for which it was ready and no processor was free for it (schedstat)."""
+    ran, waited = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[:2]
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 def busiest(pid: int) -> str:
-    """The thread that has computed most."""
-    tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    return max(tasks, key=lambda task: int((task / "schedstat").read_text().split()[0])).name
+    """The thread that has computed most; those that answer clients come and go."""
+    ran: dict[str, float] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            ran[task.name] = schedule(pid, task.name)[0]
+    return max(ran, key=lambda name: ran[name])
 
 
 def look(pid: int, engine: str) -> Looked:
     """Watch a server for one window."""
-    began, cpu, waited = time.monotonic(), cpu_seconds(pid), kept_waiting(pid, engine)
+    began, (ran, waited) = time.monotonic(), schedule(pid, engine)
     time.sleep(WINDOW)
-    return Looked(time.monotonic() - began, cpu_seconds(pid) - cpu, kept_waiting(pid, engine) - waited)
+    now, kept = schedule(pid, engine)
+    return Looked(time.monotonic() - began, now - ran, kept - waited)
 
 
 @contextmanager
 def loaded(*command: str) -> Iterator[int]:
     """Run a server and twice as many clients as it runs at once; give its pid once it is at work."""
-    child = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE)
+    # A second thread of the linear algebra would spin while it waits for work, and pass for one that computes.
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    child = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, env=env)
     assert child.stdout is not None
     stop = threading.Event()
     clients: list[threading.Thread] = []
@@ -110,7 +119,7 @@ def loaded(*command: str) -> Iterator[int]:
 
 
 def test_processor_time_is_at_least_four_fifths_of_wall_time_under_load() -> None:
-    """Processor time of the whole server over plain wall time, in any one window of two seconds.
+    """Processor time over plain wall time, of the server's one thread that computes, in any one window of two seconds.
 
     A server that sleeps, or waits for its clients, stays below in every window, as the twin does. What else can press
     the plain ratio is that other processes held the processors; the kernel counts that for the thread that computes. So
