@@ -16,17 +16,17 @@ from gitops_bot.bootstrap.clones import copied
 from gitops_bot.bootstrap.force import in_force
 from gitops_bot.bootstrap.keyrings import keys_of, place_of, repository_of
 from gitops_bot.config import DEFAULTS, Settings
-from gitops_bot.core.asks import Ask, AskId, AskKind, AskState, Binding
-from gitops_bot.core.canonical import action_bytes
+from gitops_bot.core.asks import AskId
 from gitops_bot.core.durations import parse_duration
 from gitops_bot.core.errors import ConfigError, Malformed, Reason, Refusal, Refused, refuse
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.policy.model import Policy
 from gitops_bot.signed import requesting
+from gitops_bot.signed.approving.asked import ask_of
 from gitops_bot.signed.channel import Channel, Known, Place
 from gitops_bot.signed.keys import Keys
 from gitops_bot.signed.objects import Objects
-from gitops_bot.signed.rendering import MAX_REQUEST, Request, read_request
+from gitops_bot.signed.rendering import MAX_REQUEST, read_request
 from gitops_bot.signed.repository import Repository
 from gitops_bot.store import settings as stored
 from gitops_bot.store import signatures
@@ -116,7 +116,7 @@ def from_files(policies: Path, request_file: Path, clone: Path, commit: str) -> 
         raise ConfigError(f"the policy in {policies} does not load: {error}", fix="gitops-bot policy check") from error
     request = read_request(_read(request_file))
     place = Place(request.repository, request.repository_id, request.environment, request.epoch, SKEW)
-    asked = Known(_ask_of(policy, request), request)
+    asked = Known(ask_of(policy, request), request)
     with tempfile.TemporaryDirectory(prefix="gitops-bot-verify-") as name:
         folder = Path(name)
         copy = copied(clone, folder, request.environment, commit)
@@ -140,29 +140,6 @@ def _read(file: Path) -> bytes:
             return opened.read(MAX_REQUEST + 1)
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}", fix="name a request.json") from error
-
-
-def _ask_of(policy: Policy, request: Request) -> Ask:
-    """Give the ask that a request speaks of, as open, its asker's owner as the policy has it."""
-    requester = policy.people.get(request.requester)
-    return Ask(
-        id=request.ask,
-        kind=AskKind.GATED,
-        state=AskState.OPEN,
-        verb=request.verb,
-        text=request.summary,
-        why="",
-        action=action_bytes(request.repository, request.environment, request.verb, request.params),
-        binding=Binding(request.action_hash, request.policy, request.run_version),
-        options=(),
-        candidates=(),
-        agent="",
-        run=request.run,
-        requester=request.requester,
-        owner=None if requester is None else requester.principal.owner,
-        opened_at=request.opened_at,
-        expires_at=request.expires_at,
-    )
 
 
 def person_of(policy: Policy, name: str) -> PrincipalName:

@@ -20,6 +20,7 @@ from gitops_bot.signed.evidence import ObjectId, SignatureKind, Window
 from gitops_bot.signed.grammar import read_id
 from gitops_bot.signed.history import descends, roots_of
 from gitops_bot.signed.remedies import remedy
+from gitops_bot.signed.votes import follows
 from gitops_bot.store import asks, branches, signed_commits, signed_votes
 from gitops_bot.store.signed_commits import COUNTED, REVOCATION, ROOT, SignedCommit
 from gitops_bot.store.states import BranchState, CommitState
@@ -215,14 +216,8 @@ def _counting(setting: Setting, person: PrincipalName, examined: Examined, at: i
         return late(current)
     if current.expires_at is not None and current.expires_at <= now:
         return refuse(Reason.EXPIRED)
-    last = own[-1] if own else None
-    if last is decision:
-        return refuse(Reason.DUPLICATE, voter=person)
-    if last in (Decision.DENY, Decision.REVOKE):
-        return refuse(Reason.WITHDRAWN_VOTE, voter=person)
-    if decision is Decision.REVOKE and last is None:
-        return refuse(Reason.NOT_FOUND, "There is no approval of one's own to take back; deny instead.")
-    return "would count"
+    refused = follows(person, own[-1] if own else None, decision)
+    return "would count" if refused is None else refused
 
 
 def _outcome(

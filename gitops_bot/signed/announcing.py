@@ -29,7 +29,7 @@ from gitops_bot.signed.keys import Keys, holder_of
 from gitops_bot.signed.looking import PUBLISH
 from gitops_bot.signed.publication import Receipt
 from gitops_bot.signed.publishing import Foreign, Publisher
-from gitops_bot.signed.rendering import Request
+from gitops_bot.signed.rendering import DECISIONS, Request
 from gitops_bot.signed.repository import Repository
 from gitops_bot.store import asks, bundles, due, ledger, signed_commits, signed_votes
 from gitops_bot.store.due import Claimed
@@ -199,8 +199,9 @@ def decisions_of(rules: Rules, ask: Ask) -> dict[PrincipalName, Collection[Decis
     if isinstance(rule, Refused):
         return {}
     barred = excluded(rule, ask.requester, ask.owner)
-    every = (Decision.APPROVE, Decision.DENY, Decision.REVOKE)
-    return {name: (Decision.DENY,) if name in barred else every for name in voters_of(rules.policy, rule, ask.owner)}
+    return {
+        name: (Decision.DENY,) if name in barred else DECISIONS for name in voters_of(rules.policy, rule, ask.owner)
+    }
 
 
 def receipts_of(tx: Tx, rules: Rules, ask_id: AskId, person: PrincipalName) -> dict[str, bytes]:

@@ -134,17 +134,24 @@ def _counter(tx: Tx, signed: Signed) -> Refused | None:
     return None
 
 
+def follows(voter: PrincipalName, last: Decision | None, decision: Decision) -> Refused | None:
+    """Refuse a vote that cannot follow its person's last one on the ask (None: there is none); None when it may."""
+    if last is decision:
+        return refuse(Reason.DUPLICATE, voter=voter)
+    if last is not None and last in _NEVER_REPLACED:
+        return refuse(Reason.WITHDRAWN_VOTE, voter=voter, last=last.value)
+    if decision is Decision.REVOKE and last is None:
+        return refuse(Reason.NOT_FOUND, "There is no approval of one's own to take back; deny instead.")
+    return None
+
+
 def _vote(tx: Tx, ask: Ask, ballot: Ballot, key_set: Digest) -> str | Refused:
     """Write the vote: one a person, an approve replaced at most once, by one's own deny or revoke."""
     own = [vote for vote in signed_votes.of_ask(tx, ask.id) if vote.principal == ballot.person]
     decision = ballot.change.decision
-    last = own[-1].decision if own else None
-    if last == decision:
-        return refuse(Reason.DUPLICATE, voter=ballot.person)
-    if last in _NEVER_REPLACED:
-        return refuse(Reason.WITHDRAWN_VOTE, voter=ballot.person, last=last.value if last else None)
-    if decision is Decision.REVOKE and last is None:
-        return refuse(Reason.NOT_FOUND, "There is no approval of one's own to take back; deny instead.")
+    refused = follows(ballot.person, own[-1].decision if own else None, decision)
+    if refused is not None:
+        return refused
     vote = SignedVote(
         ask.id,
         ballot.person,

@@ -23,12 +23,6 @@ _MISSING: Final = (
     .order_by(asks.c.id)
     .limit(bindparam("most"))
 )
-_AFTER: Final = (
-    select(signed_requests.c.ask, signed_requests.c.content)
-    .where(signed_requests.c.ask > bindparam("after"))
-    .order_by(signed_requests.c.ask)
-    .limit(bindparam("most"))
-)
 
 
 def store(tx: Tx, ask: str, content: bytes) -> None:
@@ -45,8 +39,3 @@ def get(tx: Tx, ask: str) -> bytes | None:
 def missing(tx: Tx, policy: str, limit: int) -> list[str]:
     """Name open gated asks under a policy that have no request yet."""
     return list(tx.execute(_MISSING, {"under": policy, "most": limit}).scalars())
-
-
-def after(tx: Tx, ask: str, limit: int) -> list[tuple[str, bytes]]:
-    """Read requests in the order of their asks, after one."""
-    return [(row.ask, bytes(row.content)) for row in tx.execute(_AFTER, {"after": ask, "most": limit})]
