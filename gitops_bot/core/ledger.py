@@ -81,7 +81,6 @@ class EventKind(StrEnum):
     PERSON_SUSPENDED = "person.suspended"
     PERSON_REINSTATED = "person.reinstated"
     PERSON_TOLD = "person.told"
-    HOLD_PLACED = "hold.placed"
 
 
 @dataclass(frozen=True, slots=True)
