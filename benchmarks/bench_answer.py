@@ -24,6 +24,7 @@ from gitops_bot.store import schema, sqlite
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.roles import Role
 from gitops_bot.store.schema import metadata
+from tests.asserted import asserted
 from tests.decisions import VERB, Stage
 from tests.postgres import postgres_superuser_url
 from tests.store_fixtures import Cluster, FreshDatabase
@@ -95,8 +96,9 @@ def many(stage: Stage, count: int) -> list[Any]:
 
 def answer(stage: Stage, ask: Any) -> None:
     """Answer as a surface does: one transaction."""
+    voice = stage.voice("bob", asserted=asserted(ask, "bob", "approve"))
     with stage.database.write() as tx:
-        settled = settling.answer(tx, stage.rules, ask.id, Answer("approve", None, ask.binding), stage.voice("bob"))
+        settled = settling.answer(tx, stage.rules, ask.id, Answer("approve", None, ask.binding), voice)
     assert isinstance(settled, settling.Settled), settled
 
 

@@ -35,38 +35,24 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "": {"policies": "policies", "state": ".gitops-bot", "repository": ""},
     "database": {"url_file": "", "owner_url_file": ""},
     "forge": {
-        "kind": "github",
-        "repositories": [],
-        "api_url": "https://api.github.com",
-        "token_file": "",
-        "max_comment_age": "7d",
-        "poll_fast": "2s",
-        "poll_slow": "30s",
+        "kind": "github", "repositories": [], "api_url": "https://api.github.com", "token_file": "",
+        "max_comment_age": "7d", "poll_fast": "2s", "poll_slow": "30s",
     },
     "signed": {
-        "environment": "production",
-        "trust_file": "",
-        "shared_uid": "",
-        "remote": "",
-        "repository_id": 0,
-        "keys_dir": "",
-        "bot_key_file": "",
-        "poll": "10s",
-        "max_fetch_age": "2m",
-        "skew": "5m",
+        "environment": "production", "trust_file": "", "shared_uid": "", "remote": "", "repository_id": 0,
+        "keys_dir": "", "bot_key_file": "", "poll": "10s", "max_fetch_age": "2m", "skew": "5m",
     },
-    "workspace": {"bind": "127.0.0.1:8480", "origin": "", "name": "gitops-bot"},
+    "workspace": {
+        "bind": "127.0.0.1:8480", "origin": "", "name": "gitops-bot", "passkey_rest": "24h", "idle": "12h",
+        "lasts": "7d", "oidc_issuer": "", "oidc_client_id": "", "oidc_client_secret_file": "",
+    },
     "broker": {"operator": "", "degraded": False, "gpu_reserve": 0, "resume_grace": "2m"},
     "asks": {"repeat_after": "24h", "max_open_gated": 5, "max_open_bound": 20},
     "capture": {
-        "program": [],
-        "timeout": "2h",
-        "attempts": 2,
-        "cost": "time on the measured endpoint",
-        "publish": "",
+        "program": [], "timeout": "2h", "attempts": 2, "cost": "time on the measured endpoint", "publish": "",
         "slots": 1,
     },
-}
+}  # fmt: skip
 """Every key with its default, by section; docs/configuration.md says what each means (a test compares)."""
 
 
@@ -112,6 +98,19 @@ class CaptureSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """`[workspace]` of people: how long a new passkey gives no bound answers, how long a session lasts unused and at
+    all (ms), and the OpenID provider to sign in through ('': none)."""
+
+    passkey_rest: int
+    idle: int
+    lasts: int
+    oidc_issuer: str
+    oidc_client_id: str
+    oidc_client_secret_file: Path | None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that is set, with relative paths made absolute from the file's folder. Times in ms."""
 
@@ -127,6 +126,7 @@ class Settings:
     forge: ForgeSettings
     signed: SignedSettings
     capture: CaptureSettings
+    workspace: WorkspaceSettings
     bind_host: str
     bind_port: int
     origin: str
@@ -316,6 +316,7 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
         ),
         signed=_signed(values["signed"], path, state, lambda key: time("signed", key)),
         capture=_capture(capture, path(capture["publish"]), time("capture", "timeout")),
+        workspace=_workspace(values["workspace"], path, lambda key: time("workspace", key)),
         bind_host=host,
         bind_port=int(port),
         origin=values["workspace"]["origin"] or f"http://localhost:{port}",
@@ -327,6 +328,19 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
         repeat_after=time("asks", "repeat_after"),
         max_open_gated=values["asks"]["max_open_gated"],
         max_open_bound=values["asks"]["max_open_bound"],
+    )
+
+
+def _workspace(
+    values: Mapping[str, Any], path: Callable[[str], Path | None], time: Callable[[str], int]
+) -> WorkspaceSettings:
+    return WorkspaceSettings(
+        0 if values["passkey_rest"] == "0" else time("passkey_rest"),
+        time("idle"),
+        time("lasts"),
+        values["oidc_issuer"],
+        values["oidc_client_id"],
+        path(values["oidc_client_secret_file"]),
     )
 
 

@@ -26,6 +26,7 @@ from gitops_bot.store import agents, asks, ledger, threads, votes, waiters
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.schema import metadata
 from gitops_bot.store.states import AgentKind, AgentState, RunState, WaiterKind
+from tests.asserted import asserted
 from tests.policy_bundles import CAPTURE, Patch, load
 
 T = TypeVar("T")
@@ -125,6 +126,8 @@ class Stage:
         """Answer an ask, echoing its own binding unless another is given."""
         ask_id = ask if isinstance(ask, str) else ask.id
         echoed = binding or (None if isinstance(ask, str) else ask.binding)
+        if isinstance(ask, Ask):
+            given.setdefault("asserted", asserted(ask, who, option, text, channel))
         voice = self.voice(who, channel, **given)
         return self.write(lambda tx: settling.answer(tx, self.rules, ask_id, Answer(option, text, echoed), voice))
 

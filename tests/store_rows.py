@@ -28,6 +28,7 @@ _CHOSEN: Final = {
     "votes": {"decision": "approve", "channel": "workspace"},
     "verdicts": {"state": "APPROVED"},
     "waiters": {"kind": "run"},
+    "ceremonies": {"kind": "sign_in", "body": "{}"},
     "capture_seats": {"mode": "block", "state": "waiting"},
 }
 

@@ -1,6 +1,7 @@
 """A person's answer becomes a vote, and enough votes the verdict, in one transaction; or it is refused with a reason.
 
-The steps, in this order: the ask, whose time may be over · who (policy, channel, I15) · what it says · a repeat ·
+The steps, in this order: the ask, whose time may be over · who (policy, channel, I15) · what it says · whether a bound
+answer at the workspace was asserted · a repeat ·
 whether the ask still takes it · what it binds (I4) · one vote a person · quorum · the end (I1, I6). An answer after the
 end is a revocation when it takes authority away, else it is told how the ask ended.
 """
@@ -12,12 +13,13 @@ from gitops_bot.authority.ending import End, end
 from gitops_bot.authority.rules import Rules, rule_of
 from gitops_bot.authority.standing import policy_now, run_stands
 from gitops_bot.authority.suspension import standing_rules
-from gitops_bot.core.asks import MAX_TEXT, Ask, AskState, drift, late
+from gitops_bot.core.asks import MAX_TEXT, Ask, AskKind, AskState, drift, late
 from gitops_bot.core.canonical import action_hash, canonical, digest
 from gitops_bot.core.errors import Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import Principal, PrincipalName
 from gitops_bot.core.readings import Permission
+from gitops_bot.core.statements import Asserted, hash_text
 from gitops_bot.core.texts import is_storable, storable
 from gitops_bot.core.verdicts import Answer, Channel, Choice, Decision, Verdict, Vote, choose
 from gitops_bot.policy.lookup import Allowed, NeedsPermission, may_vote
@@ -40,6 +42,7 @@ class Voice:
     in_team: bool | None = None
     claim: str | None = None
     idempotency_key: str | None = None
+    asserted: Asserted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,9 @@ def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Resu
         return allowed
     if isinstance(choice, Refused):
         return choice
+    unasserted = _unasserted(ask, allowed.voter, choice, voice)
+    if unasserted is not None:
+        return unasserted
     request_hash = _request_hash(given, choice)
     cast = votes.of_ask(tx, ask.id)
     repeat = _repeat(tx, rules, rule, ask, cast, allowed.voter, choice, request_hash, voice)
@@ -168,6 +174,28 @@ def _read(ask: Ask, given: Answer) -> Choice | Refused:
     if not is_storable(given.text or ""):
         return refuse(Reason.UNPRINTABLE, "The answer holds a NUL or half a surrogate pair.")
     return choose(ask, given)
+
+
+def _unasserted(ask: Ask, voter: PrincipalName, choice: Choice, voice: Voice) -> Refused | None:
+    """Demand of a bound answer at the workspace that its person asserted this very answer with a passkey.
+
+    What the statement says of policy and run is what was shown; `_stale` compares the same echo with the world.
+    """
+    if voice.channel is not Channel.WORKSPACE or ask.kind is not AskKind.APPROVAL:
+        return None
+    if voice.asserted is None:
+        return refuse(Reason.ASSERTION_REQUIRED, ask=ask.id)
+    said = voice.asserted.statement
+    bound = (said.ask, said.person, said.verb, said.option, said.text_hash)
+    if bound != (ask.id, voter, ask.verb, choice.option, hash_text(choice.text)):
+        return refuse(Reason.ASSERTION_INVALID, "It is over another ask, person or answer.", ask=ask.id)
+    if (said.action_hash, said.policy, said.run_version) != (
+        ask.binding.action_hash,
+        ask.binding.policy,
+        ask.binding.run_version,
+    ):
+        return refuse(Reason.ASSERTION_INVALID, "It binds another action, policy or run.", ask=ask.id)
+    return None
 
 
 def _request_hash(given: Answer, choice: Choice) -> str:

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 from sqlalchemy.exc import IntegrityError
 
 from gitops_bot.authority.rules import Rules
+from gitops_bot.authority.site import Site
 from gitops_bot.bootstrap.database import open_database
 from gitops_bot.bootstrap.hints import FOLDER, DatagramHint
 from gitops_bot.bootstrap.rules import place_of, rules_of
@@ -27,6 +29,7 @@ from gitops_bot.store.roles import Role
 
 MOST_TRIES: Final = 3
 POOL: Final = 8
+_HOUR: Final = 3_600_000
 T = TypeVar("T")
 
 
@@ -81,6 +84,7 @@ class Services:
     place: Place
     rehash: Callable[[Path], str | None]
     operator: str = ""
+    site: Site = Site("http://localhost:8480", "localhost", "gitops-bot", 0, 12 * _HOUR, 168 * _HOUR)
     approvals: str | None = None
     """The repository that people push signed commits to, where this host has one."""
 
@@ -140,4 +144,31 @@ def build_services(settings: Settings) -> Services:
     except ConfigError:
         database.close()
         raise
-    return Services(database, pinned, place_of(settings), file_digest, settings.operator, settings.signed.remote)
+    return Services(
+        database,
+        pinned,
+        place_of(settings),
+        file_digest,
+        settings.operator,
+        site_of(settings),
+        settings.signed.remote,
+    )
+
+
+def site_of(settings: Settings) -> Site:
+    """Say how browsers and passkeys know this workspace.
+
+    Raises:
+        ConfigError: an origin that is none, or plain HTTP to another machine than this.
+    """
+    parts = urlsplit(settings.origin)
+    host = parts.hostname or ""
+    if parts.scheme not in ("http", "https") or not host or parts.path.strip("/") or parts.query or parts.username:
+        raise ConfigError("[workspace] origin is no origin", fix='origin = "https://ops.example.org"')
+    if parts.scheme == "http" and host != "localhost":
+        raise ConfigError(
+            "[workspace] origin: browsers keep the cookie and use passkeys over https only, localhost excepted",
+            fix='origin = "https://…", with what terminates TLS in front, or open http://localhost:PORT',
+        )
+    kept = settings.workspace
+    return Site(settings.origin.rstrip("/"), host, settings.name, kept.passkey_rest, kept.idle, kept.lasts)

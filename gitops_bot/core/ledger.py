@@ -81,6 +81,21 @@ class EventKind(StrEnum):
     PERSON_SUSPENDED = "person.suspended"
     PERSON_REINSTATED = "person.reinstated"
     PERSON_TOLD = "person.told"
+    CODE_ISSUED = "code.issued"
+    PASSKEY_ENROLLED = "passkey.enrolled"
+    PASSKEY_REVOKED = "passkey.revoked"
+    SESSION_OPENED = "session.opened"
+    SESSION_ENDED = "session.ended"
+    SHELL_CONFIRMED = "shell.confirmed"
+    CEREMONY_FAILED = "ceremony.failed"
+    ASK_CLAIMED = "ask.claimed"
+    ASK_DELEGATED = "ask.delegated"
+    ASK_SNOOZED = "ask.snoozed"
+    ASK_HELD = "ask.held"
+    AGENT_RESUMED = "agent.resumed"
+    AGENT_RETIRED = "agent.retired"
+    TOKEN_REVOKED = "token.revoked"  # noqa: S105 # an event's name
+    MESSAGE_POSTED = "message.posted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Engine, text
 
 from gitops_bot.core.errors import ConfigError
-from gitops_bot.store import signed_tables, tables, work_tables
+from gitops_bot.store import person_tables, signed_tables, tables, work_tables
 
 
 class Role(StrEnum):
@@ -39,7 +39,7 @@ class Right:
 
 ALL: Final = "*"
 _TABLES: Final = tables.metadata.tables
-_FILLED_BY: Final = (signed_tables, work_tables)  # importing them put their tables into that metadata
+_FILLED_BY: Final = (person_tables, signed_tables, work_tables)  # importing them put their tables into that metadata
 
 
 def _right(table: str, read: str = ALL, insert: bool = False, update: str = "", delete: bool = False) -> Right:
@@ -99,13 +99,38 @@ def _answering() -> dict[str, Right]:
         "ledger": _right("ledger", insert=True),
         "ledger_seals": _right("ledger_seals"),
         "cursors": _right("cursors"),
-        "sessions": _right("sessions", insert=True, update="expires_at revoked_at"),
+        **_people(),
+    }
+
+
+def _people() -> dict[str, Right]:
+    """What all three may do to what people sign in with: end it, and read it. None of it mints."""
+    return {
+        "passkeys": _right("passkeys", update="revoked_at revoked_by"),
+        "sessions": _right("sessions", update="revoked_at"),
+        "notices": _right("notices", insert=True),
+    }
+
+
+def _workspace() -> dict[str, Right]:
+    """The process that people sign in at: it uses codes and never makes one, which only the broker's user can."""
+    return {
+        **_answering(),
+        "passkeys": _right("passkeys", insert=True, update="sign_count label backed_up used_at revoked_at revoked_by"),
+        "enrolment_codes": _right("enrolment_codes", update="used_at attempts"),
+        "ceremonies": _right("ceremonies", insert=True, update="used_at", delete=True),
+        "sessions": _right("sessions", insert=True, update="expires_at revoked_at seen_at asserted_at", delete=True),
+        "logins": _right("logins", insert=True, update="principal confirmed_at credential taken_at", delete=True),
+        "notices": _right("notices", insert=True, update="read_at"),
+        "preferences": _right("preferences", insert=True, update="single_keys updated_at"),
+        "snoozes": _right("snoozes", insert=True, update="until", delete=True),
     }
 
 
 def _broker() -> dict[str, Right]:
     return {
         **_answering(),
+        "enrolment_codes": _right("enrolment_codes", insert=True, update="used_at", delete=True),
         "meta": _right("meta", insert=True, update="value"),
         "identities": _right("identities", insert=True, update="revoked_at revocation source principal"),
         "loops": _right(
@@ -143,6 +168,7 @@ def _host() -> dict[str, Right]:
     and reinstates people, and explains signatures under what is remembered of keys."""
     return {
         **_answering(),
+        "enrolment_codes": _right("enrolment_codes", insert=True, update="used_at", delete=True),
         "signed_branches": _right("signed_branches", update=_THAW),
         "key_revocations": _right("key_revocations"),
         "key_counters": _right("key_counters"),
@@ -169,7 +195,7 @@ def _application() -> dict[str, Right]:
 
 RIGHTS: Final[Mapping[Role, Mapping[str, Right]]] = {
     Role.BROKER: _broker(),
-    Role.WORKSPACE: _answering(),
+    Role.WORKSPACE: _workspace(),
     Role.HOST: _host(),
     Role.APPLICATION: _application(),
 }

@@ -14,22 +14,23 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, delete, insert, inspect, select, text
 
 from gitops_bot.core.errors import ConfigError, Unavailable
-from gitops_bot.store import signed_tables, tables, work_tables
+from gitops_bot.store import person_tables, signed_tables, tables, work_tables
 from gitops_bot.store.sqlite import turn
 from gitops_bot.store.tables import metadata as metadata
 from gitops_bot.store.tables import schema_state
 
-TABLES: Final = (tables, signed_tables, work_tables)
+TABLES: Final = (tables, person_tables, signed_tables, work_tables)
 
 SQLITE_DIGESTS: Final = {
     "0001": "41ab48dca932d0dffc5743da7a9455f31a42f1c4fbe120b8b8dc833da0013f2f",
     "0002": "ab7a7df782a7fcf3f1de3b7bd8382ed606e4c5becbdc9b598ff1f991fade43a8",
     "0003": "6592ca4b6a70ac28afd0ecc3cd022ff26b4029d4b14365a18c5686500ee010cb",
     "0004": "cb9aa84f6e423edb4e72217b64c595a52d81b6ed5bfcd17d88f39c4f030efc91",
+    "0005": "d524acad9fa916a94c93fdb12c7ce72775947028f39808beffaf184652beed65",
 }
 """Digest of the schema at each revision, as `digest` gives it; a test rebuilds it from the migrations."""
 
-HEAD: Final = "0004"
+HEAD: Final = "0005"
 
 APPEND_ONLY: Final = (
     *("ledger", "ledger_seals", "votes", "verdicts", "revocations", "signed_votes", "policy_bundles"),

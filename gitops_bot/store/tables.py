@@ -237,6 +237,25 @@ asks = Table(
     ),
     Index(None, "run"),
     Index(None, "action_hash"),
+    # What a person's inbox walks, the newest first, however many are open.
+    Index(
+        "ix_asks_open_verb", "verb", "id", sqlite_where=text("state = 'OPEN'"), postgresql_where=text("state = 'OPEN'")
+    ),
+    Index(
+        "ix_asks_open_owner",
+        "owner",
+        "id",
+        sqlite_where=text("state = 'OPEN' AND kind = 'question'"),
+        postgresql_where=text("state = 'OPEN' AND kind = 'question'"),
+    ),
+    Index(
+        "ix_asks_approved",
+        "verb",
+        "id",
+        sqlite_where=text("state = 'APPROVED'"),
+        postgresql_where=text("state = 'APPROVED'"),
+    ),
+    Index(None, "agent", "id"),
 )
 
 ask_options = Table(
@@ -255,6 +274,7 @@ ask_candidates = Table(
     text_column("ask", ForeignKey("asks.id")),
     text_column("principal"),
     PrimaryKeyConstraint("ask", "principal"),
+    Index(None, "principal", "ask"),
 )
 
 claims = Table(

@@ -231,5 +231,13 @@ sessions = Table(
     time_column("created_at"),
     time_column("expires_at"),
     time_column("revoked_at", null=True),
+    # Since revision 0005; a row without them is of no session that this version made, and stands for nobody.
+    text_column("id", null=True),
+    text_column("kind", null=True),
+    text_column("method", null=True),
+    text_column("credential", null=True),
+    text_column("label", null=True),
+    time_column("seen_at", null=True),
+    time_column("asserted_at", null=True),
     Index(None, "principal"),
 )

@@ -16,8 +16,10 @@ from gitops_bot.core.asks import Binding
 from gitops_bot.core.errors import Refused, Unavailable
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Answer, Channel
+from gitops_bot.store import asks
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.roles import Role
+from tests.asserted import asserted
 from tests.decisions import rules_of
 
 PATCH: dict[str, Any] = {"verbs/release.cut/approve": 1}
@@ -32,7 +34,10 @@ def deed(database: Database, rules: Rules, what: str, number: int, ask: str, bou
     def work(tx: Tx) -> object:
         match what:
             case "approve" | "deny":
-                voice = settling.Voice(who, Channel.WORKSPACE, b'{"race":true}')
+                found = asks.get(tx, ask)
+                assert found is not None
+                said = asserted(found, VOTERS[number], what)
+                voice = settling.Voice(who, Channel.WORKSPACE, b'{"race":true}', asserted=said)
                 return settling.answer(tx, rules, ask, Answer(what, None, bound), voice)
             case "withdraw":
                 return closing.withdraw(tx, ask, f"agent-{number}", "raced")

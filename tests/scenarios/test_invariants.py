@@ -37,6 +37,7 @@ from gitops_bot.store.tables import asks as asks_table
 from gitops_bot.store.work_tables import due as due_table
 from gitops_bot.store.work_tables import ledger as ledger_table
 from gitops_bot.store.work_tables import waiters as waiters_table
+from tests.asserted import asserted
 from tests.capture_stage import CaptureStage
 from tests.decisions import VERB, Stage, reason_of
 from tests.policy_bundles import GONE
@@ -65,12 +66,11 @@ class Power(Exception):
 
 
 def ways_to_end(stage: Stage) -> dict[str, Callable[[Tx, str], object]]:
-    voice = stage.voice("bob")
-
     def answer(option: str) -> Callable[[Tx, str], object]:
         def work(tx: Tx, ask_id: str) -> object:
             ask = asks.get(tx, ask_id)
             assert ask is not None
+            voice = stage.voice("bob", asserted=asserted(ask, "bob", option))
             return settling.answer(tx, stage.rules, ask_id, Answer(option, None, ask.binding), voice)
 
         return work
@@ -216,7 +216,13 @@ def test_i4_a_verdict_binds_the_exact_action(database: FreshDatabase) -> None:
     ):
         assert reason_of(stage.answer(ask, "bob", "approve", binding=echoed)) == reason
     unbound = stage.write(
-        lambda tx: settling.answer(tx, stage.rules, ask.id, Answer("approve", None, None), stage.voice("bob"))
+        lambda tx: settling.answer(
+            tx,
+            stage.rules,
+            ask.id,
+            Answer("approve", None, None),
+            stage.voice("bob", asserted=asserted(ask, "bob", "approve")),
+        )
     )
     assert reason_of(unbound) == "unbindable"
     assert reason_of(stage.under({**ONE, "version": 4}).answer(ask, "bob", "approve")) == "stale_policy"

@@ -31,6 +31,7 @@ from gitops_bot.store.captures import Capture
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind, TokenScope
+from tests.asserted import asserted
 from tests.integration.loop.conftest import WANTED, Loop
 from tests.ports import free_port
 from tests.store_fixtures import FreshDatabase
@@ -323,9 +324,8 @@ def test_41_when_max_park_ran_out_a_later_approve_is_refused_and_nothing_is_capt
         ask = asks.get(tx, capture.ask)
         assert ask is not None
         bob = house.rules.policy.people[PrincipalName("bob")].principal
-        late = answer(
-            tx, house.rules, ask.id, Answer("approve", None, ask.binding), Voice(bob, Channel.WORKSPACE, b"{}")
-        )
+        voice = Voice(bob, Channel.WORKSPACE, b"{}", asserted=asserted(ask, "bob", "approve"))
+        late = answer(tx, house.rules, ask.id, Answer("approve", None, ask.binding), voice)
     assert isinstance(late, Refused)
     assert (late.reason, late.facts["state"]) == ("withdrawn", "WITHDRAWN")
     assert house.measured == []

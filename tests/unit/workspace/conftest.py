@@ -17,10 +17,11 @@ from gitops_bot.broker.captures import Place
 from gitops_bot.core.asks import Binding
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Answer, Channel
-from gitops_bot.store import agents
+from gitops_bot.store import agents, asks
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind, TokenScope
+from tests.asserted import asserted
 from tests.policy_bundles import load
 from tests.store_fixtures import FreshDatabase
 from workspace import create_app
@@ -73,7 +74,9 @@ class Workplace:
         binding = Binding(**ask["binding"])
         alice = self.services.rules.policy.people[PrincipalName("alice")].principal
         with self.host.write() as tx:
-            voice = Voice(alice, Channel.WORKSPACE, b"{}")
+            found = asks.get(tx, ask["id"])
+            assert found is not None
+            voice = Voice(alice, Channel.WORKSPACE, b"{}", asserted=asserted(found, "alice", option, text))
             answer(tx, self.services.rules, ask["id"], Answer(option, text, binding), voice)
 
 
