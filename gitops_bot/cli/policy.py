@@ -17,7 +17,7 @@ from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.policy.diff import difference, show_voters
 from gitops_bot.policy.faults import DoesNotLoad
 from gitops_bot.policy.lookup import lookup, lookup_question
-from gitops_bot.policy.model import QUESTION, Policy, VerbRule
+from gitops_bot.policy.model import QUESTION, Policy, Risk, VerbRule
 from gitops_bot.policy.reach import reachability
 from gitops_bot.policy.rules import obstacle
 from gitops_bot.policy.summary import render
@@ -216,6 +216,7 @@ def _explained(found: Policy, rule: VerbRule, params: Mapping[str, object] | Non
         "verb": rule.name,
         "tier": rule.tier,
         "gated": rule.gated,
+        "risk": rule.risk.value,
         "channels": sorted(rule.channels),
         "approve": rule.approve,
         "deny": rule.deny,
@@ -255,6 +256,8 @@ def _lines(found: Policy, rule: VerbRule, params: Mapping[str, object] | None) -
         lines.append(f"  {name} may vote" if why is None else f"  {name} may not: {why}")
     lines += _others(found, rule)
     lines += [f"  {line}" for line in reachability(found, rule)]
+    if rule.risk is Risk.HIGH:
+        lines.append("  high risk: an answer takes a second key, and is never one of a batch")
     lines.append(f"  an ask expires after {show_duration(rule.expires)}; expiry never approves")
     if rule.delay:
         lines.append(f"  a grant waits {show_duration(rule.delay)} before it can be spent")

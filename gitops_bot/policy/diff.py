@@ -109,6 +109,8 @@ def _rule(what: str, old: VerbRule, new: VerbRule) -> Iterator[str]:
             yield f"{noun} {show_duration(after)} instead of {show_duration(before)} for {what}."
     if old.keys is not new.keys and old.keys is not None and new.keys is not None:
         yield f"For {what} keys must be {new.keys.value} instead of {old.keys.value}."
+    if old.risk is not new.risk:
+        yield f"The risk of {what} is {new.risk.value} instead of {old.risk.value}."
     if old.accept_no_spare != new.accept_no_spare:
         yield f"{what} {'no longer' if new.accept_no_spare else 'again'} keeps one voter to spare."
     if old.owner_may_approve != new.owner_may_approve:

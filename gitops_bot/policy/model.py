@@ -34,6 +34,14 @@ class KeyKind(StrEnum):
         return tuple(KeyKind).index(self)
 
 
+class Risk(StrEnum):
+    """How careful a surface is with a verb: `high` asks for a second key and is never answered in a batch."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentKey:
     """One key of a certificate. `material` names the public key itself, whatever its wrapping: `rsa:<hex of n>` or
@@ -153,7 +161,7 @@ Executor = HttpExecutor | ProcessExecutor | AdoptExecutor
 @dataclass(frozen=True, slots=True)
 class VerbRule:
     """How one verb is decided. From `lookup` it holds the values of the tier that its parameters fall in; `tier` is
-    that tier's number from 1, or None for the verb's own values."""
+    that tier's number from 1, or None for the verb's own values. A gated verb's `risk` is always high."""
 
     name: str
     gated: bool
@@ -173,6 +181,7 @@ class VerbRule:
     accept_no_spare: bool = False
     owner_may_approve: bool = False
     tier: int | None = None
+    risk: Risk = Risk.NORMAL
 
     def at_tier(self, number: int) -> "VerbRule":
         """Give the rule with the values of one of its tiers, counted from 1."""

@@ -13,7 +13,7 @@ from gitops_bot.core.errors import Malformed
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.executors import read_executor
 from gitops_bot.policy.faults import DoesNotLoad, LoadFault
-from gitops_bot.policy.model import ADOPT, QUESTION, AdoptExecutor, Executor, KeyKind, VerbRule
+from gitops_bot.policy.model import ADOPT, QUESTION, AdoptExecutor, Executor, KeyKind, Risk, VerbRule
 from gitops_bot.policy.params import MAX_PARAMS, IntegerSpec, ParamSpec, TextSpec, read_spec
 from gitops_bot.policy.patterns import compile_pattern
 from gitops_bot.policy.summary import Summary, read_summary
@@ -37,7 +37,7 @@ _PARAM: Final = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _BOTH: Final = ("gated", "channels", "summary", "voters", "approve", "deny", "expires", "params", "tiers", "executor")
 _GATED: Final = ("keys", "delay", "limits", "accept_no_spare", "owner_may_approve")
 _TABLES: Final = ("voters", "params", "limits", "executor")
-_ORDINARY: Final = ("reuse",)
+_ORDINARY: Final = ("reuse", "risk")
 _BUILT_IN: Final = ("summary", "params", "executor", "limits", "tiers")
 _ORDINARY_CHANNELS: Final = frozenset({Channel.WORKSPACE, Channel.FORGE, Channel.OPERATOR})
 _DIGEST: Final = TextSpec(compile_pattern("sha256:[0-9a-f]{64}"))
@@ -97,6 +97,7 @@ def read_verb(name: str, raw: object) -> VerbRule:
         executor=_executor(table, adopt=name == ADOPT),
         accept_no_spare=table.flag("accept_no_spare"),
         owner_may_approve=table.flag("owner_may_approve"),
+        risk=Risk.HIGH if gated else _risk(table),
     )
     for tier in rule.every_tier:
         check_undeclared(tier, where)
@@ -131,6 +132,16 @@ def _key_kind(table: Table) -> KeyKind:
         near = nearest(name, tuple(kind.value for kind in KeyKind))
         raise Malformed(f'keys must be "verified", "presence" or "any"{near}', where=table.where)
     return KeyKind(name)
+
+
+def _risk(table: Table) -> Risk:
+    name = table.text_or_none("risk")
+    if name is None:
+        return Risk.NORMAL
+    if name not in tuple(Risk):
+        near = nearest(name, tuple(risk.value for risk in Risk))
+        raise Malformed(f'risk must be "low", "normal" or "high"{near}', where=table.where)
+    return Risk(name)
 
 
 def _params(table: Table, *, gated: bool) -> Mapping[str, ParamSpec] | None:

@@ -67,6 +67,15 @@ def test_explain_names_the_tier_and_the_sentence(folder: Path, tmp_path: Path) -
     assert [rule["tier"] for rule in json.loads(out)["rules"]] == [None, 1]
 
 
+def test_explain_says_that_a_verb_takes_care(folder: Path) -> None:
+    """A high risk is told, with what it means at the keyboard; a normal one is not."""
+    assert "high risk" not in run("explain", "capture.approve", "--dir", folder)[1]
+    (folder / "policy.toml").write_bytes(document(patched({f"{CAPTURE}/risk": "high"})))
+    assert "high risk: an answer takes a second key" in run("explain", "capture.approve", "--dir", folder)[1]
+    code, out, _ = run("explain", "capture.approve", "--dir", folder, "--json")
+    assert (code, json.loads(out)["rules"][0]["risk"]) == (0, "high")
+
+
 def test_explain_refuses_an_unknown_verb(folder: Path) -> None:
     """Exit 4 with the code on the error stream."""
     code, out, err = run("explain", "payments.transfr", "--dir", folder)

@@ -66,6 +66,10 @@ CHANGES: dict[str, tuple[Patch, str]] = {
         {f"{TRANSFER}/limits": GONE},
         "The sum of amount_minor within 1d for each currency in payments.transfer no longer ends at 50000000.",
     ),
+    "a risk rises": (
+        {f"{CAPTURE}/risk": "high"},
+        "The risk of capture.approve is high instead of normal.",
+    ),
     "a spare is given up": (
         {f"{TRANSFER}/accept_no_spare": True},
         "payments.transfer no longer keeps one voter to spare.",

@@ -17,7 +17,7 @@ from gitops_bot.policy.lookup import (
     may_vote,
     principal_of,
 )
-from gitops_bot.policy.model import Policy, VerbRule
+from gitops_bot.policy.model import Policy, Risk, VerbRule
 from tests.policy_bundles import ADOPT, CAPTURE, GONE, TRANSFER, Patch, load
 
 AGENT = PrincipalName("agent")
@@ -306,3 +306,18 @@ def test_adoption_has_its_parameters_built_in() -> None:
     params = {"digest": "sha256:" + "a" * 64, "version": 4, "previous": "sha256:" + "b" * 64}
     assert rule_of(policy, "policy.adopt", params).gated
     assert reason(lookup(policy, "policy.adopt", {**params, "digest": "a" * 64})) is Reason.BAD_PARAMS
+
+
+@pytest.mark.parametrize(("said", "risk"), [(None, Risk.NORMAL), ("low", Risk.LOW), ("high", Risk.HIGH)])
+def test_a_verb_says_its_risk(said: str | None, risk: Risk) -> None:
+    """Absent is normal, and plain questions are too."""
+    policy = load({} if said is None else {f"{CAPTURE}/risk": said})
+    assert rule_of(policy).risk is risk
+    assert policy.question is not None
+    assert policy.question.risk is Risk.NORMAL
+
+
+def test_a_gated_verb_is_always_of_high_risk() -> None:
+    """Every tier of it, and adopting a policy as well."""
+    policy = load({})
+    assert {tier.risk for rule in policy.gated for tier in rule.every_tier} == {Risk.HIGH}
