@@ -9,7 +9,9 @@ from flask import Flask, Response
 from gitops_bot.api.grammar import MAX_BODY
 from gitops_bot.bootstrap.workspace import Services
 from workspace import problems
-from workspace.api.routes import SERVICES, WAITING, api
+from workspace.api.openapi import documents
+from workspace.api.requests import SERVICES, WAITING
+from workspace.api.routes import api
 from workspace.health import health
 from workspace.waiting import Waiting
 
@@ -22,6 +24,7 @@ def create_app(services: Services, waiting: Waiting | None = None) -> Flask:
     app.extensions[WAITING] = waiting or Waiting()
     problems.install(app)
     app.register_blueprint(api)
+    app.register_blueprint(documents)
     app.register_blueprint(health)
     app.after_request(_headers)
     return app

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, current_app, jsonify
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.errors import Unavailable
 from gitops_bot.store import ledger
-from workspace.api.routes import SERVICES
+from workspace.api.requests import SERVICES
 
 health: Final = Blueprint("health", __name__)
 
