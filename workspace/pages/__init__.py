@@ -1,0 +1,54 @@
+"""The pages of people: documents by GET, pieces of them for htmx, and files. Pages decide nothing; acts go to the API.
+
+A page is a blueprint in a file of its own, named in `BLUEPRINTS`: it calls `frame.open_page`, reads, shows a template.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flask import Blueprint, Flask, Response, redirect, request
+from werkzeug.wrappers import Response as Answer
+
+from workspace.auth.people import csrf_token
+from workspace.pages import assets, words
+from workspace.pages.keyboard import KEYBOARD, NAVIGATION
+
+pages: Final = Blueprint("pages", __name__)
+
+BLUEPRINTS: Final = (pages,)
+"""Every blueprint of pages."""
+
+
+@pages.get("/static/<path:name>")
+def static_file(name: str) -> Response:
+    """Send a file of the pages."""
+    return assets.serve(name)
+
+
+@pages.get("/")
+def front() -> Answer:
+    """Go to what needs the person."""
+    return redirect("/needs-you", 303)
+
+
+def install(app: Flask) -> None:
+    """Give an application its pages, and its templates the words that all of them use."""
+    words.install(app)
+    app.jinja_env.trim_blocks = True
+    app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals.update(asset=assets.asset)
+    app.context_processor(_everywhere)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint)
+
+
+def _everywhere() -> Mapping[str, Any]:
+    return {"navigation": NAVIGATION, "keyboard": KEYBOARD, "here": _is_here, "csrf_token": csrf_token}
+
+
+def _is_here(path: str) -> bool:
+    return request.path == path or request.path.startswith(f"{path}/") or (_on_ask() and path == "/needs-you")
+
+
+def _on_ask() -> bool:
+    return request.path.startswith("/asks/")
