@@ -5,11 +5,13 @@ terminal cannot keep. Whether somebody may ask it is *not* decided here.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from gitops_bot.api.members import MAX_BODY as MAX_BODY
+from gitops_bot.api.members import PRINTABLE, key, known, members, number, optional, strings, text
 from gitops_bot.core.asks import MAX_OPTIONS, MAX_TEXT
 from gitops_bot.core.canonical import MAX_INTEGER
 from gitops_bot.core.captures import Regime, regime
@@ -17,9 +19,7 @@ from gitops_bot.core.durations import parse_duration
 from gitops_bot.core.errors import SENTENCES, Fact, Malformed, Reason, Refused
 from gitops_bot.core.strictjson import load_object
 
-MAX_BODY: Final = 65_536
 MAX_ANSWER: Final = 8 * 1024 * 1024
-MAX_KEY: Final = 200
 MAX_REASON: Final = 1_000
 MAX_CANDIDATES: Final = 20
 MAX_PAGE: Final = 200
@@ -28,10 +28,7 @@ MODES: Final = ("block", "continue")
 ID: Final = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.ASCII)
 """An id in a path: a lower-case ULID."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}", re.ASCII)
-_PRINTABLE: Final = re.compile(r"[\x21-\x7e]+", re.ASCII)
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,5}", re.ASCII)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{1,512}=*", re.ASCII)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +92,22 @@ def parse_ask(raw: bytes) -> AskBody:
         Malformed: no JSON object, an unknown or missing member, a wrong type or size.
     """
     names = ("question", "options", "why", "candidates", "expires_in", "due_at", "idempotency_key")
-    body = _members(raw, names, required=("question",))
-    expires = _optional(body, "expires_in", str)
-    due_at = _optional(body, "due_at", int)
+    body = members(raw, names, required=("question",))
+    expires = optional(body, "expires_in", str)
+    due_at = optional(body, "due_at", int)
     if due_at is not None and not 0 <= due_at <= MAX_INTEGER:
         raise Malformed("due_at is milliseconds since 1970", where="body")
-    candidates = _strings(body, "candidates", MAX_CANDIDATES, 32)
+    candidates = strings(body, "candidates", MAX_CANDIDATES, 32)
     if not all(_NAME.fullmatch(name) for name in candidates):
         raise Malformed("candidates are names of the policy", where="body")
     return AskBody(
-        question=_text(body, "question", MAX_TEXT),
-        options=_strings(body, "options", MAX_OPTIONS, MAX_TEXT),
-        why=_text(body, "why", MAX_TEXT),
+        question=text(body, "question", MAX_TEXT),
+        options=strings(body, "options", MAX_OPTIONS, MAX_TEXT),
+        why=text(body, "why", MAX_TEXT),
         candidates=candidates,
         expires_in=None if expires is None else parse_duration(expires, where="expires_in"),
         due_at=due_at,
-        idempotency_key=_key(body),
+        idempotency_key=key(body),
     )
 
 
@@ -121,16 +118,16 @@ def parse_verb(raw: bytes) -> VerbBody:
     Raises:
         Malformed: as `parse_ask`.
     """
-    body = _members(raw, ("params", "why", "expires_in", "idempotency_key"), required=("params",))
+    body = members(raw, ("params", "why", "expires_in", "idempotency_key"), required=("params",))
     params = body["params"]
     if not isinstance(params, dict):
         raise Malformed("params must be an object", where="body")
-    expires = _optional(body, "expires_in", str)
+    expires = optional(body, "expires_in", str)
     return VerbBody(
         params=MappingProxyType(params),
-        why=_text(body, "why", MAX_TEXT),
+        why=text(body, "why", MAX_TEXT),
         expires_in=None if expires is None else parse_duration(expires, where="expires_in"),
-        idempotency_key=_key(body),
+        idempotency_key=key(body),
     )
 
 
@@ -141,12 +138,12 @@ def parse_capture(raw: bytes) -> CaptureBody:
         Malformed: as `parse_ask`; or no regime that a trace id can name.
     """
     parts = ("model", "concurrency", "prefixes", "max_tokens", "long_tokens", "long_frac")
-    body = _members(raw, (*parts, "why", "mode", "idempotency_key"), required=parts, floats=True)
-    mode = _text(body, "mode", 16) or "block"
+    body = members(raw, (*parts, "why", "mode", "idempotency_key"), required=parts, floats=True)
+    mode = text(body, "mode", 16) or "block"
     if mode not in MODES:
         raise Malformed(f"mode is {' or '.join(MODES)}", where="body")
     measured = regime(*(body[name] for name in parts))
-    return CaptureBody(measured, _text(body, "why", MAX_TEXT), mode, _key(body))
+    return CaptureBody(measured, text(body, "why", MAX_TEXT), mode, key(body))
 
 
 def parse_loop(raw: bytes) -> LoopBody:
@@ -156,12 +153,12 @@ def parse_loop(raw: bytes) -> LoopBody:
         Malformed: as `parse_ask`; or a broker token that no header could carry.
     """
     names = ("id", "address", "broker_token", "resume", "shares_user")
-    body = _members(raw, names, required=names[:3])
-    token = _text(body, "broker_token", 512)
-    if not _PRINTABLE.fullmatch(token):
+    body = members(raw, names, required=names[:3])
+    token = text(body, "broker_token", 512)
+    if not PRINTABLE.fullmatch(token):
         raise Malformed("broker_token is printable ASCII without spaces", where="body")
-    resume, shares_user = (_optional(body, name, bool) for name in ("resume", "shares_user"))
-    return LoopBody(_text(body, "id", 64), _text(body, "address", 300), token, resume is True, shares_user is not False)
+    resume, shares_user = (optional(body, name, bool) for name in ("resume", "shares_user"))
+    return LoopBody(text(body, "id", 64), text(body, "address", 300), token, resume is True, shares_user is not False)
 
 
 def parse_reason(raw: bytes) -> str:
@@ -170,7 +167,7 @@ def parse_reason(raw: bytes) -> str:
     Raises:
         Malformed: as `parse_ask`.
     """
-    return _text(_members(raw, ("reason",)), "reason", MAX_REASON) if raw else ""
+    return text(members(raw, ("reason",)), "reason", MAX_REASON) if raw else ""
 
 
 def parse_page(query: Mapping[str, str]) -> Page:
@@ -179,11 +176,11 @@ def parse_page(query: Mapping[str, str]) -> Page:
     Raises:
         Malformed: another name, a cursor that is no id, or a number out of range.
     """
-    _known(query, ("after", "limit", "open"))
+    known(query, ("after", "limit", "open"))
     after = query.get("after", "")
     if after and not ID.fullmatch(after):
         raise Malformed("after is the id of the last one seen", where="query")
-    limit = _number(query.get("limit", "50"), "limit")
+    limit = number(query.get("limit", "50"), "limit")
     if not 1 <= limit <= MAX_PAGE:
         raise Malformed(f"limit is 1 to {MAX_PAGE}", where="query")
     if query.get("open", "0") not in ("0", "1"):
@@ -197,8 +194,8 @@ def parse_wait(query: Mapping[str, str]) -> int:
     Raises:
         Malformed: another name, or no number from 0 to 30.
     """
-    _known(query, ("wait",))
-    wait = _number(query.get("wait", "0"), "wait")
+    known(query, ("wait",))
+    wait = number(query.get("wait", "0"), "wait")
     if wait > MAX_WAIT:
         raise Malformed(f"wait is 0 to {MAX_WAIT} seconds", where="query")
     return wait
@@ -238,66 +235,3 @@ def read_problem(raw: bytes) -> Refused | None:
         elif value is None or isinstance(value, str | int | bool):
             kept[name] = value
     return Refused(reason, said.removeprefix(SENTENCES[reason]).strip(), MappingProxyType(kept))
-
-
-def _members(
-    raw: bytes, names: Collection[str], *, required: Collection[str] = (), floats: bool = False
-) -> dict[str, Any]:
-    body = load_object(raw, limit=MAX_BODY, floats=floats, where="body")
-    for name in body:
-        if name not in names:
-            raise Malformed(f"unknown member {name[:60]!r}; known: {', '.join(names)}", where="body")
-    for name in required:
-        if name not in body:
-            raise Malformed(f"{name} is missing", where="body")
-    return body
-
-
-def _optional(body: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
-    value = body.get(name)
-    if value is None:
-        return None
-    # A boolean is an integer to isinstance.
-    if type(value) is not kind:
-        raise Malformed(f"{name} must be a {kind.__name__}", where="body")
-    return value
-
-
-def _text(body: Mapping[str, Any], name: str, most: int) -> str:
-    value = _optional(body, name, str)
-    return "" if value is None else _checked(value, name, most)
-
-
-def _strings(body: Mapping[str, Any], name: str, most: int, longest: int) -> tuple[str, ...]:
-    values = _optional(body, name, list) or []
-    if len(values) > most or not all(isinstance(value, str) for value in values):
-        raise Malformed(f"{name} must be a list of at most {most} strings", where="body")
-    return tuple(_checked(value, name, longest) for value in values)
-
-
-def _checked(value: str, name: str, most: int) -> str:
-    if len(value) > most:
-        raise Malformed(f"{name} is longer than {most} characters", where="body")
-    # PostgreSQL keeps no U+0000 in a text; no encoding keeps a lone surrogate.
-    if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise Malformed(f"{name} holds a zero character or half a surrogate pair", where="body")
-    return value
-
-
-def _key(body: Mapping[str, Any]) -> str | None:
-    key = _optional(body, "idempotency_key", str)
-    if key is not None and not (len(key) <= MAX_KEY and _PRINTABLE.fullmatch(key)):
-        raise Malformed(f"idempotency_key is 1 to {MAX_KEY} printable ASCII characters without spaces", where="body")
-    return key
-
-
-def _known(query: Mapping[str, str], names: Collection[str]) -> None:
-    for name in query:
-        if name not in names:
-            raise Malformed(f"unknown parameter {name[:60]!r}; known: {', '.join(names)}", where="query")
-
-
-def _number(text: str, name: str) -> int:
-    if not _NUMBER.fullmatch(text):
-        raise Malformed(f"{name} must be a whole number", where="query")
-    return int(text)

@@ -5,7 +5,8 @@ A grammar decides; a schema here that says something else is a fault that the fu
 
 from typing import Final
 
-from gitops_bot.api.grammar import MAX_CANDIDATES, MAX_KEY, MAX_REASON, MODES
+from gitops_bot.api.grammar import MAX_CANDIDATES, MAX_REASON, MODES
+from gitops_bot.api.members import MAX_KEY
 from gitops_bot.core.asks import MAX_OPTIONS, MAX_TEXT
 from workspace.api.shapes import ANY_OBJECT, BOOLEAN, MS, NAME, many, obj, one_of, or_null, text
 
