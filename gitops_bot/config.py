@@ -9,13 +9,25 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from gitops_bot.core.durations import parse_duration
 from gitops_bot.core.errors import ConfigError, Malformed
+from gitops_bot.settings import (
+    CaptureSettings,
+    ForgeSettings,
+    Settings,
+    SignedSettings,
+    Starter,
+    WorkspaceSettings,
+)
+
+__all__ = [
+    "DEFAULTS", "Settings", "Starter", "agent_environment", "is_degraded", "load", "person_environment", "secret",
+    "starter",
+]  # fmt: skip
 
 FILE_NAME: Final = "gitops-bot.toml"
 _AGENT_NAMES: Final = ("GITOPS_BOT_URL", "GITOPS_BOT_TOKEN", "LOOP_REGIME")
@@ -36,6 +48,9 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "database": {"url_file": "", "owner_url_file": ""},
     "forge": {
         "kind": "github", "repositories": [], "api_url": "https://api.github.com", "token_file": "",
+        "app_id": 0, "installation": 0, "private_key_file": "", "webhook_secret_files": [],
+        "actions_issuer": "https://token.actions.githubusercontent.com",
+        "actions_workflow": ".github/workflows/gitops-bot.yml",
         "max_comment_age": "7d", "poll_fast": "2s", "poll_slow": "30s",
     },
     "signed": {
@@ -56,90 +71,6 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 """Every key with its default, by section; docs/configuration.md says what each means (a test compares)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForgeSettings:
-    """`[forge]`: repositories as `owner/name`; times in ms. No repositories: no forge."""
-
-    kind: str
-    repositories: tuple[str, ...]
-    api_url: str
-    token_file: Path | None
-    max_comment_age: int
-    poll_fast: int
-    poll_slow: int
-
-
-@dataclass(frozen=True, slots=True)
-class SignedSettings:
-    """`[signed]`: the approvals repository (None: no signed channel), the forge's number of the repository (0: ask the
-    forge), the folder of this host's keys, the file with the key that the bot signs with; times in ms."""
-
-    remote: str | None
-    repository_id: int
-    keys_dir: Path
-    bot_key_file: Path | None
-    poll: int
-    max_fetch_age: int
-    skew: int
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureSettings:
-    """`[capture]`: the measuring program as an argument vector (empty: this host runs no captures), its limit in ms,
-    attempts, the cost as shown to people, a folder to which ready calibrations are copied for the judge, and how many
-    are measured at once."""
-
-    program: tuple[str, ...]
-    timeout: int
-    attempts: int
-    cost: str
-    publish: Path | None
-    slots: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceSettings:
-    """`[workspace]` of people: how long a new passkey gives no bound answers, how long a session lasts unused and at
-    all (ms), and the OpenID provider to sign in through ('': none)."""
-
-    passkey_rest: int
-    idle: int
-    lasts: int
-    oidc_issuer: str
-    oidc_client_id: str
-    oidc_client_secret_file: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything that is set, with relative paths made absolute from the file's folder. Times in ms."""
-
-    root: Path
-    state: Path
-    policies: Path
-    repository: str
-    environment: str
-    trust_file: Path
-    shared_uid: str
-    database_url: str
-    owner_url: str
-    forge: ForgeSettings
-    signed: SignedSettings
-    capture: CaptureSettings
-    workspace: WorkspaceSettings
-    bind_host: str
-    bind_port: int
-    origin: str
-    name: str
-    operator: str
-    degraded: bool
-    gpu_reserve: int
-    resume_grace: int
-    repeat_after: int
-    max_open_gated: int
-    max_open_bound: int
-
-
 def agent_environment() -> dict[str, str]:
     """Give what a loop hands to its agent and judge: the three names, a missing one as the empty string."""
     return {name: os.environ.get(name, "") for name in _AGENT_NAMES}
@@ -149,20 +80,6 @@ def person_environment() -> dict[str, str]:
     """Give what a person's own programs need to find their folders and keys and to ask for a PIN; what is not set is
     left out."""
     return {name: os.environ[name] for name in _PERSON_NAMES if os.environ.get(name)}
-
-
-@dataclass(frozen=True, slots=True)
-class Starter:
-    """The loop that started this broker, as `BROKER_CONTROL_ADDR` and its companions name it: where its bridge is, the
-    file with the token for it (None: the bridge is open), its name here, the agent it belongs to ('': the only one that
-    has loops), whether it goes on with an earlier run, and where the token for its agent is to be written."""
-
-    address: str
-    token_file: Path | None
-    loop: str
-    agent: str
-    resume: bool
-    agent_token_file: Path | None
 
 
 def starter() -> Starter | None:
@@ -310,6 +227,12 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
             repositories,
             forge["api_url"],
             path(forge["token_file"]),
+            forge["app_id"],
+            forge["installation"],
+            path(forge["private_key_file"]),
+            tuple(root / name for name in forge["webhook_secret_files"]),
+            forge["actions_issuer"],
+            forge["actions_workflow"],
             time("forge", "max_comment_age"),
             time("forge", "poll_fast"),
             time("forge", "poll_slow"),

@@ -95,6 +95,7 @@ class EventKind(StrEnum):
     AGENT_RESUMED = "agent.resumed"
     AGENT_RETIRED = "agent.retired"
     TOKEN_REVOKED = "token.revoked"  # noqa: S105 # an event's name
+    INSTALLATION_CHANGED = "forge.installation_changed"
     MESSAGE_POSTED = "message.posted"
 
 

@@ -122,6 +122,8 @@ def _workspace() -> dict[str, Right]:
         "sessions": _right("sessions", insert=True, update="expires_at revoked_at seen_at asserted_at", delete=True),
         "logins": _right("logins", insert=True, update="principal confirmed_at credential taken_at", delete=True),
         "notices": _right("notices", insert=True, update="read_at"),
+        "hook_deliveries": _right("hook_deliveries", insert=True, delete=True),
+        "used_tokens": _right("used_tokens", insert=True, delete=True),
         "preferences": _right("preferences", insert=True, update="single_keys updated_at"),
         "snoozes": _right("snoozes", insert=True, update="until", delete=True),
     }
@@ -131,6 +133,7 @@ def _broker() -> dict[str, Right]:
     return {
         **_answering(),
         "enrolment_codes": _right("enrolment_codes", insert=True, update="used_at", delete=True),
+        "hook_deliveries": _right("hook_deliveries", insert=True, delete=True),
         "meta": _right("meta", insert=True, update="value"),
         "identities": _right("identities", insert=True, update="revoked_at revocation source principal"),
         "loops": _right(

@@ -221,6 +221,22 @@ ledger_seals = Table(
     time_column("sealed_at"),
 )
 
+# What the forge delivered, by its own id: seen once, whatever route it came by. Purged after some days.
+hook_deliveries = Table(
+    "hook_deliveries",
+    metadata,
+    id_column(),
+    text_column("event"),
+    text_column("action", null=True),
+    Column("repository", BigInteger, nullable=True),
+    text_column("subject", null=True),
+    time_column("seen_at"),
+    Index(None, "seen_at"),
+)
+
+# Ids of tokens that are good once, until they would have ended anyway.
+used_tokens = Table("used_tokens", metadata, id_column(), time_column("expires_at"), Index(None, "expires_at"))
+
 cursors = Table("cursors", metadata, id_column("name"), text_column("value"), time_column("updated_at"))
 
 sessions = Table(
