@@ -25,7 +25,7 @@ from gitops_bot.core.verdicts import Answer, Channel, Choice, Decision, Verdict,
 from gitops_bot.policy.lookup import Allowed, NeedsPermission, may_vote
 from gitops_bot.policy.model import VerbRule
 from gitops_bot.policy.rules import Quorum, QuorumState, tally
-from gitops_bot.store import asks, ledger, votes, waiters
+from gitops_bot.store import asks, ledger, signed_votes, votes, waiters
 from gitops_bot.store.engine import Tx
 
 
@@ -263,7 +263,12 @@ def quorum_of(tx: Tx, rules: Rules, ask: Ask) -> Quorum | Refused:
     """Tell how far an ask is under the policy in force: who voted, who is missing."""
     rules = standing_rules(tx, rules)
     rule = rule_of(rules, ask)
-    return rule if isinstance(rule, Refused) else _quorum(rules, rule, ask, votes.of_ask(tx, ask.id))
+    if isinstance(rule, Refused):
+        return rule
+    if ask.kind is AskKind.GATED:
+        signed = signed_votes.decisions(signed_votes.of_ask(tx, ask.id))
+        return tally(rules.policy, rule, signed, requester=ask.requester, agent_owner=ask.owner)
+    return _quorum(rules, rule, ask, votes.of_ask(tx, ask.id))
 
 
 _ENDS = {

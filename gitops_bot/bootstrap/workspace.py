@@ -87,6 +87,10 @@ class Services:
     site: Site = Site("http://localhost:8480", "localhost", "gitops-bot", 0, 12 * _HOUR, 168 * _HOUR)
     approvals: str | None = None
     """The repository that people push signed commits to, where this host has one."""
+    shared_uid: bool = False
+    """This host accepted that agents may run as the broker's user; shown on each gated card."""
+    trust_file: Path | None = None
+    """Where this host keeps what it pinned; its head of the ledger is an anchor."""
 
     @property
     def rules(self) -> Rules:
@@ -152,6 +156,8 @@ def build_services(settings: Settings) -> Services:
         settings.operator,
         site_of(settings),
         settings.signed.remote,
+        settings.shared_uid == "accepted",
+        settings.trust_file,
     )
 
 

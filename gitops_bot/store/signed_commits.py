@@ -56,6 +56,16 @@ _OF_ASK: Final = (
     .order_by(signed_commits.c.received_at, signed_commits.c.person, signed_commits.c.position)
     .limit(bindparam("most"))
 )
+_REFUSED: Final = (
+    select(signed_commits)
+    .where(
+        signed_commits.c.ask == bindparam("of"),
+        signed_commits.c.code.is_not(None),
+        signed_commits.c.code.not_in([COUNTED, REVOCATION, ROOT]),
+    )
+    .order_by(signed_commits.c.received_at.desc(), signed_commits.c.person, signed_commits.c.position.desc())
+    .limit(bindparam("most"))
+)
 _RECENT: Final = (
     select(signed_commits)
     .order_by(signed_commits.c.received_at.desc(), signed_commits.c.person, signed_commits.c.position.desc())
@@ -170,6 +180,11 @@ def _write(tx: Tx, person: str, commit_id: str, state: CommitState, said: Judgem
 def of_ask(tx: Tx, ask: str, limit: int = 500) -> list[SignedCommit]:
     """Read the commits whose path named an ask, oldest first."""
     return [_commit(row) for row in tx.execute(_OF_ASK, {"of": ask, "most": limit})]
+
+
+def refused_of_ask(tx: Tx, ask: str, limit: int) -> list[SignedCommit]:
+    """Read the commits that named an ask and were refused or are held, newest first."""
+    return [_commit(row) for row in tx.execute(_REFUSED, {"of": ask, "most": limit})]
 
 
 def recent(tx: Tx, limit: int) -> list[SignedCommit]:
