@@ -135,10 +135,10 @@ def get(tx: Tx, ask: str, *, lock: bool = False) -> Ask | None:
     parts = sorted(tx.execute(_PARTS, {"of": ask}), key=lambda part: (part.place, part.name))
     options = tuple(Option(part.name, part.label) for part in parts if part.place >= 0)
     candidates = tuple(PrincipalName(part.name) for part in parts if part.place < 0)
-    return _ask(row, options, candidates)
+    return ask_of(row, options, candidates)
 
 
-def _ask(row: Any, options: tuple[Option, ...], candidates: tuple[PrincipalName, ...]) -> Ask:
+def ask_of(row: Any, options: tuple[Option, ...], candidates: tuple[PrincipalName, ...]) -> Ask:
     return Ask(
         id=AskId(row.id),
         kind=AskKind(row.kind),
@@ -232,4 +232,4 @@ def page(tx: Tx, after: str, limit: int, *, only_open: bool = False, agent: str 
     statement, values = (_OPEN_PAGE if only_open else _PAGE), {"after": after, "most": limit}
     if agent is not None:
         statement, values = (_OPEN_AGENT_PAGE if only_open else _AGENT_PAGE), {**values, "by": agent}
-    return [_ask(row, (), ()) for row in tx.execute(statement, values)]
+    return [ask_of(row, (), ()) for row in tx.execute(statement, values)]
