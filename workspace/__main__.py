@@ -1,38 +1,50 @@
-"""`python -m workspace`: the workspace behind waitress, the one place that knows which server it is.
+"""`python -m workspace`: the workspace as a process, one for pages, API and event streams.
 
-Bodies and headers are capped before they are parsed, idle connections are closed, and long polls leave eight threads
-to everybody else. It ends on SIGTERM and SIGINT.
+It prints errors only, and with `--verbose` the address it listens on. It ends on SIGTERM and SIGINT.
 """
 
 import argparse
 import logging
-import signal
+import os
+import resource
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
-from waitress import create_server  # type: ignore[import-untyped] # waitress ships no types
-
-from gitops_bot.api.grammar import MAX_BODY
-from gitops_bot.bootstrap.workspace import build_services
-from gitops_bot.config import load
+from gitops_bot.bootstrap.workspace import Services, build_services
+from gitops_bot.config import Settings, load
 from gitops_bot.core.errors import ConfigError, Unavailable
 from workspace import create_app
+from workspace.behind import Behind
+from workspace.edge import Edge
+from workspace.live import Hub
+from workspace.screening import hosts_of
+from workspace.server import MOST_CONNECTIONS, Server, listen
+from workspace.streams import PATH as EVENTS
+from workspace.streams import Events
+from workspace.viewers import Ledger
 from workspace.waiting import MOST_WAITING
 
 THREADS: Final = MOST_WAITING + 8
-IDLE_SECONDS: Final = 60
-MOST_CONNECTIONS: Final = 500
+"""Of Flask: long polls leave eight to everybody else."""
+_FILES: Final = MOST_CONNECTIONS + 200
+_LAST_SECONDS: Final = 10.0
+_log: Final = logging.getLogger("workspace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to stop; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m workspace", description="Serve the workspace over HTTP.")
     parser.add_argument("--config", type=Path, metavar="FILE", help="gitops-bot.toml (default: $GITOPS_BOT_CONFIG, ./)")
+    parser.add_argument("--verbose", action="store_true", help="say on which address it listens")
     flags = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # What clients send wrongly is answered, not logged; what is our fault is an error there.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    _log.setLevel(logging.INFO if flags.verbose else logging.WARNING)
     try:
         settings = load(flags.config)
         services = build_services(settings)
@@ -40,35 +52,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"gitops-bot workspace: {error}\n")
         return 1
     try:
-        server = create_server(
-            create_app(services),
-            host=settings.bind_host,
-            port=settings.bind_port,
-            threads=THREADS,
-            # Between the application's own cap, which is told as a problem document, and this one the body is read.
-            max_request_body_size=16 * MAX_BODY,
-            max_request_header_size=16_384,
-            channel_timeout=IDLE_SECONDS,
-            connection_limit=MOST_CONNECTIONS,
-            # So that a long poll notices that its caller went away.
-            channel_request_lookahead=1,
-            ident="gitops-bot",
-        )
-    except OSError as error:
-        sys.stderr.write(f"gitops-bot workspace: cannot listen on {settings.bind_host}:{settings.bind_port}: {error}\n")
-        services.database.close()
-        return 1
-    signal.signal(signal.SIGTERM, _stop)
-    try:
-        server.run()
+        return _serve(settings, services)
     finally:
         services.database.close()
+
+
+def _serve(settings: Settings, services: Services) -> int:
+    try:
+        listener = listen(settings.bind_host, settings.bind_port)
+    except OSError as error:
+        sys.stderr.write(f"gitops-bot workspace: cannot listen on {settings.bind_host}:{settings.bind_port}: {error}\n")
+        return 1
+    port = listener.getsockname()[1]
+    _log.info("listening on http://%s:%d", settings.bind_host, port)
+    _allow_files()
+    source = Ledger(services)
+    hub = Hub(source)
+    events = Events(hub, source.admit, services.site.origin)
+    hosts = hosts_of(services.site.origin, settings.bind_host, port)
+    edge = Edge(hosts, {EVENTS: {"GET": events}}, Behind(create_app(services), THREADS), hub)
+    Server(edge).run([listener])
+    return _wait_for_threads()
+
+
+def _allow_files() -> None:
+    """Let every connection that may be have its descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+
+
+def _wait_for_threads() -> int:
+    """Let what still runs in a thread end; one that does not within `_LAST_SECONDS` is cut with the process."""
+    end = time.monotonic() + _LAST_SECONDS
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                logging.getLogger("workspace").error("a request did not end in time; it is cut")
+                logging.shutdown()
+                os._exit(1)
     return 0
-
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    # waitress ends its loop on this, and its threads after the request at hand.
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from typing import Final
 
 MOST_WAITING: Final = 16
 LOOK_SECONDS: Final = 0.25
+GONE: Final = "gitops_bot.gone"
+"""Key of an environ: tells, when called, whether nobody waits for the answer any longer, or this process is to end."""
 
 
 class Waiting:

@@ -24,7 +24,7 @@ from workspace.api import requests as here
 from workspace.api.described import AGENT, described
 from workspace.api.requests import WAITING
 from workspace.api.shapes import COUNT, FLAG, PAGE, STRING, WAIT, obj, or_null, page_of, ref
-from workspace.waiting import Waiting
+from workspace.waiting import GONE, Waiting
 
 api: Final = Blueprint("api", __name__, url_prefix="/api/v1")
 
@@ -77,7 +77,7 @@ def show_ask(ask_id: str) -> Response:
     view = asking.show_ask(services, token, here.ask_id(ask_id))
     if wait and view.ask.ended_at is None:
         waiting = cast("Waiting", current_app.extensions[WAITING])
-        gone = request.environ.get("waitress.client_disconnected", lambda: False)
+        gone = request.environ.get(GONE, lambda: False)
         waiting.until(lambda: asking.has_moved(services, view), wait, gone)
         view = asking.show_ask(services, token, ask_id)
     return jsonify(_whole(view))
