@@ -34,12 +34,21 @@ class Sealer:
 
     def step(self, _claimed: Claimed) -> Outcome:
         """Seal a batch. Looks back for entries whose transaction committed late."""
+        return Again(0 if self.seal() == BATCH else PERIOD_MS)
+
+    def is_behind(self) -> bool:
+        """Tell whether something was written since it last sealed; a transaction that committed late may be missed."""
+        with self._database.read() as tx:
+            return ledger.newest(tx) > self._highest
+
+    def seal(self) -> int:
+        """Seal a batch; give how many entries."""
         with self._database.write() as tx:
             turns.take(tx, DUTY)
             after = max(0, self._highest - ledger.LOOK_BACK)
             sealed, highest = ledger.seal_next(tx, BATCH, after)
         self._highest = max(self._highest, highest)
-        return Again(0 if sealed == BATCH else PERIOD_MS)
+        return sealed
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from gitops_bot.authority.expiry import Expiry
 from gitops_bot.authority.operator_claims import OperatorClaims
 from gitops_bot.authority.outbox import Outbox, Route
 from gitops_bot.authority.rules import Rules
-from gitops_bot.authority.sealing import DUTY as SEAL_DUTY
+from gitops_bot.authority.seal_duty import SealDuty
 from gitops_bot.authority.sealing import Sealer
 from gitops_bot.bootstrap import signed
 from gitops_bot.bootstrap.rules import place_of, rules_of
@@ -183,7 +183,7 @@ def _duties(
     duties += [
         RowDuty(outbox.DUTY, database, Outbox(database, routes).lane, Pace(batch=4, lease_ms=60_000, first_ms=500)),
         RowDuty(EXPIRE_DUTY, database, Expiry(database).one, pace),
-        RowDuty(SEAL_DUTY, database, sealer.step, pace),
+        SealDuty(database, sealer, pace),
         RowDuty(advance.DUTY, database, Advance(database, rules, place, forge, measuring).one, pace),
         RowDuty(requests.DUTY, database, Requests(database).one, pace),
         RowDuty(

@@ -123,6 +123,11 @@ def seal_next(tx: Tx, limit: int, after: int = 0) -> tuple[int, int]:
     return len(rows), highest
 
 
+def newest(tx: Tx) -> int:
+    """Give the id of the entry that was written last, sealed or not; 0 when there is none."""
+    return tx.execute(_LAST).scalar_one() or 0
+
+
 def sealed(tx: Tx, after: int, limit: int) -> list[Sealed]:
     """Read sealed entries after a place, in order."""
     rows = tx.execute(_SEALED, {"after": after, "most": limit})
