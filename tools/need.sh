@@ -12,13 +12,16 @@ command -v gpg >/dev/null 2>&1 || lacks gnupg
 "$here/postgres-bin.sh" >/dev/null 2>&1 || lacks postgresql
 command -v bwrap >/dev/null 2>&1 || lacks bubblewrap
 command -v npm >/dev/null 2>&1 || lacks npm
+# A browser for the pages, and a font to see them in.
+command -v chromium >/dev/null 2>&1 || lacks chromium
+fc-list 2>/dev/null | grep -q . || lacks fonts-liberation
 
-# GitHub's published descriptions, which the local GitHub is tested against: data in npm packages, of which no script is
-# run. From here on they are read from disk only.
+# GitHub's published descriptions, which the local GitHub is tested against, and axe-core, which looks at pages: npm
+# packages, of which no script is run here. From here on they are read from disk only.
 descriptions() {
   node=$here/../tests/node
   cmp -s "$node/package-lock.json" "$node/node_modules/.installed" && return
-  echo "need: installing the published descriptions of GitHub"
+  echo "need: installing the published descriptions of GitHub, and axe-core"
   (cd "$node" && npm ci --ignore-scripts --no-audit --no-fund --silent)
   # The descriptions of other products are 370 MB.
   find "$node/node_modules/@octokit/openapi/generated" -type f ! -name api.github.com.json -delete
