@@ -92,6 +92,7 @@ class EventKind(StrEnum):
     ASK_DELEGATED = "ask.delegated"
     ASK_SNOOZED = "ask.snoozed"
     ASK_HELD = "ask.held"
+    ACT_REFUSED = "act.refused"
     AGENT_RESUMED = "agent.resumed"
     AGENT_RETIRED = "agent.retired"
     TOKEN_REVOKED = "token.revoked"  # noqa: S105 # an event's name

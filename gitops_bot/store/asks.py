@@ -62,6 +62,7 @@ _END_IN_TIME: Final = (
     update(asks).where(_IS_OPEN, or_(asks.c.expires_at.is_(None), asks.c.expires_at > bindparam("at"))).values(_ENDING)
 )
 _END_EXPIRED: Final = update(asks).where(_IS_OPEN, asks.c.expires_at <= bindparam("at")).values(_ENDING)
+_ASSIGN: Final = update(asks).where(_IS_OPEN).values(assignee=bindparam("whom"))
 _UNDER_OTHER: Final = (
     select(asks.c.id)
     .where(_STATE_OPEN, asks.c.policy != bindparam("in_force"))
@@ -215,6 +216,11 @@ def end(
             statement = _END
     values = {"of": ask, "to": state.value, "at": tx.now, "by": by, "why_": reason, "successor": superseded_by}
     return tx.execute(statement, values).rowcount == 1
+
+
+def assign(tx: Tx, ask: AskId, whom: PrincipalName) -> bool:
+    """Say who takes care of an open ask; False when it had ended."""
+    return tx.execute(_ASSIGN, {"of": ask, "whom": whom}).rowcount == 1
 
 
 def open_under_other(tx: Tx, policy: str, limit: int) -> list[AskId]:
