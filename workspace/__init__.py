@@ -1,4 +1,4 @@
-"""The workspace: where agents, shells and loops come in over HTTP. It has no pages yet.
+"""The workspace: the pages of people, and where agents, shells and loops come in over HTTP.
 
 `create_app` gives the Flask application over the services that `gitops_bot.bootstrap.workspace` built; nothing happens
 at import, and nothing of the product imports this.
@@ -8,16 +8,19 @@ from flask import Flask
 
 from gitops_bot.api.grammar import MAX_BODY
 from gitops_bot.bootstrap.workspace import Services
-from workspace import problems
+from workspace import pages, problems
+from workspace.api.enrolment import enrolment
 from workspace.api.openapi import documents
 from workspace.api.requests import SERVICES, WAITING
 from workspace.api.routes import api
-from workspace.auth import csrf, headers
+from workspace.api.sessions import own
+from workspace.api.signing_in import signing
+from workspace.auth import csrf, headers, limits
 from workspace.health import health
 from workspace.waiting import Waiting
 
 
-def create_app(services: Services, waiting: Waiting | None = None) -> Flask:
+def create_app(services: Services, waiting: Waiting | None = None, tries: limits.Limits | None = None) -> Flask:
     """Make the application: routes, error documents, a cap on bodies, who may change anything, headers."""
     app = Flask(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
@@ -25,8 +28,12 @@ def create_app(services: Services, waiting: Waiting | None = None) -> Flask:
     app.extensions[WAITING] = waiting or Waiting()
     problems.install(app)
     csrf.install(app)
+    limits.install(app, tries)
     headers.install(app)
+    pages.install(app)
     app.register_blueprint(api)
     app.register_blueprint(documents)
     app.register_blueprint(health)
+    for door in (signing, enrolment, own):
+        app.register_blueprint(door)
     return app

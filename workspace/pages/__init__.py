@@ -3,19 +3,19 @@
 A page is a blueprint in a file of its own, named in `BLUEPRINTS`: it calls `frame.open_page`, reads, shows a template.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from flask import Blueprint, Flask, Response, redirect, request
 from werkzeug.wrappers import Response as Answer
 
-from workspace.auth.people import csrf_token
 from workspace.pages import assets, words
+from workspace.pages.cards import cards
+from workspace.pages.inbox import inbox
 from workspace.pages.keyboard import KEYBOARD, NAVIGATION
 
 pages: Final = Blueprint("pages", __name__)
 
-BLUEPRINTS: Final = (pages,)
+BLUEPRINTS: Final = (pages, inbox, cards)
 """Every blueprint of pages."""
 
 
@@ -36,14 +36,14 @@ def install(app: Flask) -> None:
     words.install(app)
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(asset=assets.asset)
+    app.jinja_env.globals.update(asset=assets.asset, static=assets.asset)
     app.context_processor(_everywhere)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)
 
 
-def _everywhere() -> Mapping[str, Any]:
-    return {"navigation": NAVIGATION, "keyboard": KEYBOARD, "here": _is_here, "csrf_token": csrf_token}
+def _everywhere() -> dict[str, Any]:
+    return {"navigation": NAVIGATION, "keyboard": KEYBOARD, "here": _is_here}
 
 
 def _is_here(path: str) -> bool:

@@ -7,19 +7,19 @@ Pages decide nothing; every act is a POST to the API.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from flask import render_template, request
 
+from gitops_bot.authority import inbox
 from gitops_bot.authority.rules import Rules
+from gitops_bot.authority.sessions import Person
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.principals import PrincipalName
+from gitops_bot.store import preferences
 from gitops_bot.store.engine import Tx
 from workspace.auth.people import page_person
 from workspace.serving import services
-
-if TYPE_CHECKING:
-    from gitops_bot.authority.sessions import Person
 
 MOST_BADGED: Final = 100
 
@@ -31,23 +31,24 @@ class Page:
     tx: Tx
     services: Services
     rules: Rules
-    person: "Person"
+    person: Person
 
     @property
     def name(self) -> PrincipalName:
         """Who looks at the page."""
         return self.person.principal.name
 
+    def badge(self) -> int:
+        """Count what needs the person, at most 100."""
+        return inbox.badge(self.tx, self.rules, self.name)
+
     def show(self, template: str, **shown: Any) -> str:
-        """Render a template: a whole page by `base.html`, or a fragment."""
-        return render_template(template, **self._around(), **shown)
+        """Render a template: a whole page by `base.html`, or a fragment. A page that has counted gives its `badge`."""
+        return render_template(template, **self._around(shown.pop("badge", None)), **shown)
 
-    def _around(self) -> dict[str, Any]:
-        from gitops_bot.authority import inbox
-        from gitops_bot.store import preferences
-
+    def _around(self, counted: int | None) -> dict[str, Any]:
         # A fragment has no navigation, so that nothing is counted for it.
-        badge = 0 if wants_fragment() else inbox.badge(self.tx, self.rules, self.name)
+        badge = counted if counted is not None else 0 if wants_fragment() else self.badge()
         return {
             "person": self.person,
             "name": self.name,
