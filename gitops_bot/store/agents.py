@@ -100,6 +100,17 @@ _REVOKE_OF_RUN: Final = (
     .where(agent_tokens.c.run == bindparam("of"), agent_tokens.c.revoked_at.is_(None))
     .values(revoked_at=bindparam("at"))
 )
+_REVOKE_OF_AGENT: Final = (
+    update(agent_tokens)
+    .where(agent_tokens.c.agent == bindparam("of"), agent_tokens.c.revoked_at.is_(None))
+    .values(revoked_at=bindparam("at"))
+)
+_LOCK: Final = select(agents).where(agents.c.id == bindparam("of")).with_for_update()
+_END_PARKED: Final = (
+    update(runs)
+    .where(runs.c.agent == bindparam("of"), runs.c.state == RunState.PARKED.value)
+    .values(state=RunState.ENDED.value, ended_at=bindparam("at"), outcome=bindparam("how"))
+)
 _ADD_RUN: Final = insert(runs)
 _GET_RUN: Final = select(runs).where(runs.c.id == bindparam("of"))
 _LOCK_RUN: Final = _GET_RUN.with_for_update()
@@ -169,9 +180,9 @@ def add(
     return agent
 
 
-def get(tx: Tx, agent: str) -> Agent | None:
-    """Read an agent by id."""
-    row = tx.execute(_GET, {"of": agent}).one_or_none()
+def get(tx: Tx, agent: str, *, lock: bool = False) -> Agent | None:
+    """Read an agent by id; with `lock` nobody else changes it until this transaction is over."""
+    row = tx.execute(_LOCK if lock else _GET, {"of": agent}).one_or_none()
     return None if row is None else _agent(row)
 
 
@@ -221,6 +232,16 @@ def bearer(tx: Tx, token: str) -> Bearer | None:
 def revoke_run_tokens(tx: Tx, run: str) -> None:
     """End every token of a run."""
     tx.execute(_REVOKE_OF_RUN, {"of": run, "at": tx.now})
+
+
+def revoke_tokens(tx: Tx, agent: str) -> int:
+    """End every token of an agent, those of its runs included; give how many stood until now."""
+    return tx.execute(_REVOKE_OF_AGENT, {"of": agent, "at": tx.now}).rowcount
+
+
+def end_parked(tx: Tx, agent: str, outcome: str) -> int:
+    """End the runs of an agent that have no body; give how many. One with a body ends by itself."""
+    return tx.execute(_END_PARKED, {"of": agent, "at": tx.now, "how": outcome}).rowcount
 
 
 def add_run(tx: Tx, agent: str, kind: str, state: RunState = RunState.LIVE) -> Run:

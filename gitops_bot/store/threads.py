@@ -9,11 +9,17 @@ from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore
 from gitops_bot.store.work_tables import backlog, messages
 
-_POST: Final = insert(messages)
+_POST: Final = insert(messages).returning(messages.c.id)
 _THREAD: Final = (
     select(messages)
     .where(messages.c.agent == bindparam("of"), messages.c.id > bindparam("after"))
     .order_by(messages.c.id)
+    .limit(bindparam("most"))
+)
+_RECENT: Final = (
+    select(messages.c.author_kind, messages.c.author, messages.c.at)
+    .where(messages.c.agent == bindparam("of"))
+    .order_by(messages.c.id.desc())
     .limit(bindparam("most"))
 )
 _ENTER: Final = insert_or_ignore(backlog, ("ask",))
@@ -62,8 +68,8 @@ def post(
     author: str = "gitops-bot",
     run: str | None = None,
     ask: str | None = None,
-) -> None:
-    """Write to an agent's thread. `kind` is message, report or notice."""
+) -> int:
+    """Write to an agent's thread; give the line's number. `kind` is message, report or notice."""
     row = {
         "agent": agent,
         "run": run,
@@ -74,13 +80,20 @@ def post(
         "text": text,
         "at": tx.now,
     }
-    tx.execute(_POST, row)
+    number: int = tx.execute(_POST, row).scalar_one()
+    return number
 
 
 def thread(tx: Tx, agent: str, after: int, limit: int) -> list[Message]:
     """Read an agent's thread after a message id."""
     rows = tx.execute(_THREAD, {"of": agent, "after": after, "most": limit})
     return [Message(row.id, row.kind, row.author_kind, row.author, row.text, row.at) for row in rows]
+
+
+def posted_since(tx: Tx, agent: str, author_kind: str, author: str, since: int, within: int) -> int:
+    """Count what one author wrote to an agent's thread since a time (ms), among its newest `within` lines."""
+    rows = tx.execute(_RECENT, {"of": agent, "most": within})
+    return sum((row.author_kind, row.author) == (author_kind, author) and row.at > since for row in rows)
 
 
 def enter_backlog(tx: Tx, ask: str, cause: str) -> None:
