@@ -17,22 +17,20 @@ from flask import abort, g, redirect, request
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Unauthorized
 
+from gitops_bot.api.door.grammar import parse_fresh
 from gitops_bot.api.grammar import parse_bearer
+from gitops_bot.authority.sessions import SHELL_PREFIX, TOUCHED_EVERY, Person, authenticate
 from gitops_bot.core.errors import Reason, Refusal, Refused, refuse
 from gitops_bot.store.engine import Tx
 from workspace.auth import cookies
 from workspace.serving import services
 
 if TYPE_CHECKING:
-    from gitops_bot.authority.sessions import Person
+    from gitops_bot.authority.signing_in import Confirmed
 
-SHELL_PREFIX: Final = "gbs_"
-TOUCH_AFTER: Final = 60_000
-"""How old the note of a session's last use may be, in ms, before it is written anew."""
 SIGN_IN: Final = "/sign-in"
 _NOT_HERE: Final = "Nobody is signed in here, or no longer. Sign in, or run `gitops-bot login`."
 _MAX_NEXT: Final = 500
-_MAX_CEREMONY: Final = 200
 
 
 def secret_here() -> str | None:
@@ -50,7 +48,7 @@ def has_agent_token() -> bool:
     return token is not None and not token.startswith(SHELL_PREFIX)
 
 
-def person_or_none() -> "Person | None":
+def person_or_none() -> Person | None:
     """Give the person of this request, None when nobody is signed in. Notes the session's use once a minute."""
     if "person" not in g:
         secret = secret_here()
@@ -59,19 +57,17 @@ def person_or_none() -> "Person | None":
     return found
 
 
-def _look(secret: str) -> "Person | None":
-    from gitops_bot.authority.sessions import authenticate
-
+def _look(secret: str) -> Person | None:
     mine = services()
     with mine.database.read() as tx:
-        person = authenticate(tx, mine.rules, secret, touch=False)
-        stale = person is not None and tx.now - (person.session.seen_at or 0) >= TOUCH_AFTER
+        person = authenticate(tx, mine.rules, mine.site, secret, touch=False)
+        stale = person is not None and tx.now - person.session.seen_at >= TOUCHED_EVERY
     if stale:
-        return mine.write(lambda tx: authenticate(tx, mine.rules, secret))
+        return mine.write(lambda tx: authenticate(tx, mine.rules, mine.site, secret))
     return person
 
 
-def person_here() -> "Person":
+def person_here() -> Person:
     """Give the person of this request.
 
     Raises:
@@ -83,7 +79,7 @@ def person_here() -> "Person":
     return person
 
 
-def page_person() -> "Person":
+def page_person() -> Person:
     """Give the person who looks at a page; whoever is not signed in is sent to sign in, and back here afterwards."""
     person = person_or_none()
     if person is None:
@@ -92,16 +88,14 @@ def page_person() -> "Person":
     return person
 
 
-def again(tx: Tx, person: "Person") -> "Person":
+def again(tx: Tx, person: Person) -> Person:
     """Give the person as the rows of this transaction know them: still signed in, in the same session.
 
     Raises:
         Unauthorized: no longer.
     """
-    from gitops_bot.authority.sessions import authenticate
-
-    secret = secret_here()
-    found = None if secret is None else authenticate(tx, services().rules, secret, touch=tx.writable)
+    secret, mine = secret_here(), services()
+    found = None if secret is None else authenticate(tx, mine.rules, mine.site, secret, touch=tx.writable)
     if found is None or found.session.id != person.session.id or found.principal.name != person.principal.name:
         raise unauthorized()
     return found
@@ -134,41 +128,30 @@ def csrf_of(secret: str) -> str:
     return base64.urlsafe_b64encode(mac).rstrip(b"=").decode("ascii")
 
 
-def fresh_given() -> tuple[str, Mapping[str, Any]] | None:
-    """Take `{"fresh": {"ceremony", "credential"}}` out of the body at hand; None when there is none of that form."""
-    body = request.get_json(silent=True)
-    given = body.get("fresh") if isinstance(body, dict) else None
-    if not isinstance(given, dict) or set(given) != {"ceremony", "credential"}:
-        return None
-    ceremony, credential = given["ceremony"], given["credential"]
-    if not isinstance(ceremony, str) or len(ceremony) > _MAX_CEREMONY or not isinstance(credential, dict):
-        return None
-    return ceremony, credential
+def confirmed(tx: Tx, person: Person, act: Mapping[str, Any]) -> "Confirmed | Refused":
+    """Check that the person confirmed this very act with a passkey just now.
 
-
-def fresh(tx: Tx, person: "Person", act: Mapping[str, Any]) -> Refused | None:
-    """Check that the person confirmed this very act with a passkey just now; None when they did.
-
-    A refusal holds the act as JSON in its fact `act`: whoever is asked begins `POST /auth/fresh/begin` with it, and
-    sends the same request again with `fresh`. For work that commits its refusals (`Services.decide`).
+    A refusal `assertion_required` holds the act as JSON in its fact `act`: whoever is asked begins
+    `POST /auth/fresh/begin` with it, and sends the same request again with `fresh`. For work that commits its refusals
+    (`Services.decide`), so that a failed ceremony stays in the ledger.
     """
     from gitops_bot.authority.signing_in import finish_fresh
 
-    given = fresh_given()
+    given = parse_fresh(request.get_data())
     if given is None:
         told = json.dumps(act, ensure_ascii=True, sort_keys=True)
         return refuse(Reason.ASSERTION_REQUIRED, "Confirm this with your passkey.", act=told)
     mine = services()
-    result = finish_fresh(tx, mine.rules, mine.site, person, given[0], given[1], act)
-    return result if isinstance(result, Refused) else None
+    return finish_fresh(tx, mine.rules, mine.site, person, given.ceremony, given.credential, act)
 
 
-def need_fresh(tx: Tx, person: "Person", act: Mapping[str, Any]) -> None:
-    """Do as `fresh`, and raise the refusal; what this transaction wrote of the failure goes with it.
+def need_fresh(tx: Tx, person: Person, act: Mapping[str, Any]) -> "Confirmed":
+    """Do as `confirmed`, and raise the refusal; what this transaction wrote of the failure goes with it.
 
     Raises:
         Refusal: `assertion_required` or `assertion_invalid`.
     """
-    refused = fresh(tx, person, act)
-    if refused is not None:
-        raise Refusal(refused)
+    result = confirmed(tx, person, act)
+    if isinstance(result, Refused):
+        raise Refusal(result)
+    return result

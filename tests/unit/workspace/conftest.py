@@ -22,7 +22,8 @@ from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind, TokenScope
 from tests.asserted import asserted
-from tests.policy_bundles import load
+from tests.policy_bundles import GONE, load
+from tests.signed_in import PersonClient, enrolled
 from tests.store_fixtures import FreshDatabase
 from workspace import create_app
 from workspace.waiting import Waiting
@@ -50,6 +51,10 @@ class Workplace:
     agents: dict[str, agents.Agent]
     hashes: dict[str, str] = field(default_factory=dict)
     woken: list[str] = field(default_factory=list)
+
+    def person(self, name: str) -> PersonClient:
+        """Give a browser in which somebody enrolled a passkey with a code of the host, and is signed in."""
+        return enrolled(self.app, self.services, self.host, name)
 
     def call(self, method: str, path: str, token: str | None, body: object = None, **more: Any) -> TestResponse:
         """Call the API as the holder of a token, by its name here or itself."""
@@ -91,7 +96,8 @@ def refused(response: TestResponse) -> tuple[int, str | None]:
 
 @pytest.fixture
 def rules() -> Rules:
-    return Rules(load({}), "github.com/acme/ops", "production")
+    # Whatever somebody enrols counts: no key of alice's is named.
+    return Rules(load({"people/alice/passkey": GONE}), "github.com/acme/ops", "production")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_who_is_always_403_and_every_reason_has_a_status() -> None:
 
 def test_what_is_not_there_or_not_meant_so(workplace: Workplace) -> None:
     assert refused(workplace.call("GET", "/nothing", "shell")) == (404, "not_found")
-    assert refused(workplace.client.get("/")) == (404, "not_found")
+    assert refused(workplace.client.get("/nowhere")) == (404, "not_found")
     assert refused(workplace.call("GET", "/asks/x", "shell")) == (404, "not_found")
     wrong = workplace.call("DELETE", "/asks", "shell")
     assert refused(wrong) == (405, None)
