@@ -36,7 +36,7 @@ STATUS: Final[Mapping[Reason, int]] = {
 }
 """Statuses of design/interfaces.md; what is not listed was asked or answered wrongly: 422."""
 ASKED_WRONGLY: Final = 422
-_REASONS: Final = {404: Reason.NOT_FOUND, 413: Reason.LIMIT_EXCEEDED}
+_REASONS: Final = {404: Reason.NOT_FOUND, 413: Reason.LIMIT_EXCEEDED, 429: Reason.RATE_LIMITED}
 
 
 def status_of(reason: Reason) -> int:

@@ -12,7 +12,8 @@ from flask import Blueprint, Response, jsonify, request
 
 from gitops_bot.api.door.grammar import parse_act, parse_finish, parse_nothing
 from gitops_bot.authority import signing_in
-from gitops_bot.authority.signing_in import Challenge, SignedIn
+from gitops_bot.authority.challenges import Challenge
+from gitops_bot.authority.signing_in import SignedIn
 from gitops_bot.core.errors import Refusal, Refused
 from gitops_bot.store import sessions as rows
 from gitops_bot.store.engine import Tx
