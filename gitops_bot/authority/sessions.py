@@ -101,8 +101,10 @@ def open_session(
     credential: str | None,
     label: str = "",
     asserted_at: int | None = None,
+    until: int | None = None,
 ) -> tuple[Session, str]:
-    """Open a session for somebody who proved who they are; give it with its secret, which is shown nowhere again."""
+    """Open a session for somebody who proved who they are; give it with its secret, which is shown nowhere again. It
+    ends at `until` (ms), where that is before the site's absolute limit."""
     secret = (SHELL_PREFIX if kind is SessionKind.SHELL else "") + secrets.token_urlsafe(32)
     for oldest in rows.of(tx, principal.name)[MOST_SESSIONS - 1 :]:
         _end(tx, oldest, principal.name, "too many at once")
@@ -114,12 +116,30 @@ def open_session(
         method,
         credential=credential,
         label=label,
-        lasts=site.lasts,
+        lasts=site.lasts if until is None else min(site.lasts, until - tx.now),
         asserted_at=asserted_at,
     )
     facts = {"session": made.id, "kind": kind.value, "method": method.value, "passkey": credential}
     ledger.append(tx, Entry(EventKind.SESSION_OPENED, tx.now, principal=principal.name, facts=facts))
     return made, secret
+
+
+def rotate(tx: Tx, site: Site, person: Person) -> tuple[Person, str]:
+    """Let a session go on under a new secret, to the same absolute limit, and end the one before."""
+    old = person.session
+    made, secret = open_session(
+        tx,
+        site,
+        person.principal,
+        old.kind,
+        old.method,
+        credential=old.credential,
+        label=old.label,
+        asserted_at=old.asserted_at,
+        until=old.expires_at,
+    )
+    replace(tx, old.id, made.id)
+    return Person(person.principal, made), secret
 
 
 def of_person(tx: Tx, principal: PrincipalName) -> list[Session]:

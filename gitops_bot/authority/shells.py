@@ -12,7 +12,7 @@ from gitops_bot.authority import challenges, sessions
 from gitops_bot.authority.enrolling import new_code, plain_code
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.sessions import Person, counts, human
-from gitops_bot.authority.signing_in import Act, Confirmed, label_of
+from gitops_bot.authority.signing_in import Act, Confirmed, SignedIn, label_of
 from gitops_bot.authority.site import Site
 from gitops_bot.authority.suspension import standing_policy
 from gitops_bot.core.errors import Fact, Reason, Refused, refuse
@@ -24,6 +24,7 @@ from gitops_bot.store.person_tables import SessionKind, SessionMethod
 
 LASTS: Final = 10 * 60_000
 """How long a shell waits, in ms."""
+SHELL_ACT: Final = "shell.confirm"
 _GROUPS, _GROUP = 2, 4
 _MOST_SECRET: Final = 128
 _OVER: Final = "This login is not known, was answered, or is over; run `gitops-bot login` again."
@@ -40,7 +41,7 @@ class Shell:
 
 def confirming_shell(code: str) -> Act:
     """Name the act of giving a shell one's credential."""
-    return {"act": "shell.confirm", "code": plain_code(code)}
+    return {"act": SHELL_ACT, "code": plain_code(code)}
 
 
 def begin_shell(tx: Tx, label: str) -> Shell:
@@ -59,8 +60,9 @@ def shown(tx: Tx, code: str) -> Login | None:
 
 
 def confirm_shell(tx: Tx, person: Person, code: str, confirmed: Confirmed) -> Login | Refused:
-    """Give the shell that waits under a code the credential of a person who confirmed exactly this."""
-    if not confirmed.is_for(person, confirming_shell(code)):
+    """Give the shell that waits under a code the credential of a person who confirmed exactly this, however they typed
+    the code."""
+    if not any(confirmed.is_for(person, one) for one in (confirming_shell(code), {"act": SHELL_ACT, "code": code})):
         return refuse(Reason.ASSERTION_REQUIRED, "Confirm it with a passkey that you have.")
     who = person.principal.name
     found = shown(tx, code)
@@ -72,8 +74,9 @@ def confirm_shell(tx: Tx, person: Person, code: str, confirmed: Confirmed) -> Lo
     return found
 
 
-def take_shell(tx: Tx, rules: Rules, site: Site, secret: str) -> str | None | Refused:
-    """Give a shell its credential, once; None while nobody confirmed it. Its person and passkey are looked at again."""
+def take_shell(tx: Tx, rules: Rules, site: Site, secret: str) -> SignedIn | Refused | None:
+    """Give a shell its session and credential, once; None while nobody confirmed it. Its person and passkey are looked
+    at again."""
     found = logins.by_secret(tx, secret) if 0 < len(secret) <= _MOST_SECRET else None
     if found is None or found.taken_at is not None or found.expires_at <= tx.now:
         return refuse(Reason.NOT_FOUND, _OVER)
@@ -85,7 +88,7 @@ def take_shell(tx: Tx, rules: Rules, site: Site, secret: str) -> str | None | Re
         return refuse(Reason.NOT_AUTHORISED, challenges.GENERIC)
     if not logins.take(tx, secret):
         return refuse(Reason.NOT_FOUND, _OVER)
-    _, token = sessions.open_session(
+    session, token = sessions.open_session(
         tx,
         site,
         principal,
@@ -95,4 +98,4 @@ def take_shell(tx: Tx, rules: Rules, site: Site, secret: str) -> str | None | Re
         label=found.label,
         asserted_at=found.confirmed_at,
     )
-    return token
+    return SignedIn(Person(principal, session), token)
