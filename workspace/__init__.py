@@ -14,6 +14,7 @@ from workspace.api.openapi import documents
 from workspace.api.requests import SERVICES, WAITING
 from workspace.api.routes import api
 from workspace.api.sessions import own
+from workspace.api.shells import waiting_shells
 from workspace.api.signing_in import signing
 from workspace.auth import csrf, headers, limits
 from workspace.health import health
@@ -34,6 +35,6 @@ def create_app(services: Services, waiting: Waiting | None = None, tries: limits
     app.register_blueprint(api)
     app.register_blueprint(documents)
     app.register_blueprint(health)
-    for door in (signing, enrolment, own):
+    for door in (signing, enrolment, own, waiting_shells):
         app.register_blueprint(door)
     return app

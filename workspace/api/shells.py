@@ -56,9 +56,7 @@ def take_shell() -> Response:
     except Refusal:
         limits.failed()
         raise
-    if taken is None:
-        return jsonify({"pending": True, "credential": None, "person": None})
-    return jsonify({"pending": False, "credential": taken.secret, "person": taken.person.principal.name})
+    return jsonify({"pending": taken is None, "credential": taken})
 
 
 @waiting_shells.post("/shells/confirm")
@@ -75,7 +73,7 @@ def confirm_shell() -> Response:
 
     def work(tx: Tx) -> Refused | None:
         one = again(tx, person)
-        given = confirmed(tx, one, {"act": "shell.confirm", "code": code})
+        given = confirmed(tx, one, shells.confirming_shell(code))
         if isinstance(given, Refused):
             return given
         result = shells.confirm_shell(tx, one, code, given)

@@ -62,7 +62,7 @@ def parse_finish(raw: bytes) -> Finish:
     Raises:
         Malformed: no JSON object, an unknown or missing member, a wrong type or size.
     """
-    return _finish(members(raw, ("ceremony", "credential"), required=("ceremony", "credential")))
+    return _finish(members(raw, ("ceremony", "credential"), required=("ceremony", "credential"), floats=True))
 
 
 def _finish(body: Mapping[str, Any]) -> Finish:
@@ -80,7 +80,7 @@ def parse_enrol(raw: bytes) -> Enrol:
 
 def parse_label(raw: bytes) -> str:
     """Read what a person calls a new key or a shell, as `parse_finish`."""
-    return _label(members(raw, ("label", FRESH)))
+    return _label(members(raw, ("label", FRESH), floats=True))
 
 
 def parse_act(raw: bytes) -> Mapping[str, Any]:
@@ -94,7 +94,7 @@ def parse_act(raw: bytes) -> Mapping[str, Any]:
 def parse_confirming(raw: bytes) -> None:
     """Read the body of an act that says nothing but `fresh`, as `parse_finish`."""
     if raw:
-        members(raw, (FRESH,))
+        members(raw, (FRESH,), floats=True)
 
 
 def parse_fresh(raw: bytes) -> Finish | None:
@@ -114,7 +114,7 @@ def parse_fresh(raw: bytes) -> Finish | None:
 
 def parse_shell(raw: bytes) -> str:
     """Read the code of a shell that is to be confirmed, as `parse_finish`."""
-    return text(members(raw, ("code", FRESH), required=("code",)), "code", MAX_CODE).strip()
+    return text(members(raw, ("code", FRESH), required=("code",), floats=True), "code", MAX_CODE).strip()
 
 
 def parse_take(raw: bytes) -> str:
