@@ -61,7 +61,7 @@ def effects_of(tx: Tx, ask: Ask) -> tuple[EffectShown, ...]:
     if ask.kind is AskKind.QUESTION:
         return ()
     if ask.verb == CAPTURE and (capture := captures.of_ask(tx, ask.id)) is not None:
-        return _captured(tx, ask, capture)
+        return effects_of_capture(tx, capture)
     if ask.state is not AskState.APPROVED:
         return ()
     if ask.verb == CAPTURE:
@@ -96,17 +96,18 @@ def _told(told: Mapping[str, Any]) -> AgentText | None:
     return None if not said else AgentText(said, "the executor's last word")
 
 
-def _captured(tx: Tx, ask: Ask, capture: Capture) -> tuple[EffectShown, ...]:
+def effects_of_capture(tx: Tx, capture: Capture) -> tuple[EffectShown, ...]:
+    """Give how far a capture is, and what became of the signal to each loop that waits or waited for it."""
     state, detail = _CAPTURE[capture.state]
     told = AgentText(capture.error, "the capture program") if capture.error else None
     seats = captures.seats(tx, capture.id)[:MOST_SEATS]
-    signals = [shown for seat in seats if (shown := _signal(tx, ask, seat)) is not None]
+    signals = [shown for seat in seats if (shown := _signal(tx, capture, seat)) is not None]
     return (EffectShown("capture", state, detail, capture.updated_at, told), *signals)
 
 
-def _signal(tx: Tx, ask: Ask, seat: Seat) -> EffectShown | None:
+def _signal(tx: Tx, capture: Capture, seat: Seat) -> EffectShown | None:
     for what in ("rescope", "deny"):
-        sent = outbox.get(tx, f"{what}:{ask.id}:{seat.loop}:{seat.run_version}")
+        sent = outbox.get(tx, f"{what}:{capture.ask}:{seat.loop}:{seat.run_version}")
         if sent is not None:
             told = AgentText(sent.last_error, "the bridge of the loop") if sent.last_error else None
             return EffectShown(f"{what} of {seat.loop}", sent.state.value, _SIGNAL[sent.state], None, told)

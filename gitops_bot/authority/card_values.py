@@ -8,6 +8,7 @@ import json
 import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from gitops_bot.authority.shown import Change, Param
 
@@ -70,3 +71,12 @@ def short(digest: str) -> str:
     """Give the first and last six characters of a digest, to compare by eye."""
     bare = digest.removeprefix("sha256:")
     return f"{bare[:6]}…{bare[-6:]}"
+
+
+def is_web(url: str) -> bool:
+    """Tell whether an address is of the web, and of nothing that acts."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain(url) == url and " " not in url

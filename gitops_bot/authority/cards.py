@@ -7,8 +7,8 @@ card gets its files to sign from `bootstrap.showing`.
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+from gitops_bot.authority.blocking import blocked
 from gitops_bot.authority.card_acts import Acts, acts_of
 from gitops_bot.authority.card_effects import CAPTURE, effects_of
 from gitops_bot.authority.card_gated import gated_of
@@ -21,7 +21,7 @@ from gitops_bot.authority.card_history import (
     voted_on,
 )
 from gitops_bot.authority.card_policy import policy_sentences, voters_shown, warnings_of
-from gitops_bot.authority.card_values import changes_between, params_shown, plain, short
+from gitops_bot.authority.card_values import changes_between, is_web, params_shown, plain, short
 from gitops_bot.authority.queries import AskView
 from gitops_bot.authority.queries import view as read_view
 from gitops_bot.authority.rules import Rules, params_of, rule_of
@@ -42,9 +42,10 @@ from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.model import Risk, VerbRule
 from gitops_bot.policy.rules import Quorum
-from gitops_bot.store import agents, captures, card_rows
+from gitops_bot.store import agents, captures, card_rows, inbox, snoozes
 from gitops_bot.store.agents import Agent
 from gitops_bot.store.engine import Tx
+from gitops_bot.store.states import RunState
 
 NOBODY: Final = Acts(frozenset(), {}, {})
 
@@ -100,6 +101,9 @@ def card(
         predecessor=card_rows.predecessor(tx, ask.id),
         gated=gated_of(tx, rules, known, ask, around) if ask.kind is AskKind.GATED else None,
         options=_options(ask, agent, acts),
+        blocks=_blocks(tx, ask),
+        assignee=ask.assignee,
+        snoozed_until=None if person is None else snoozes.until(tx, ask.id, person),
         can=acts.can,
         cannot=acts.cannot,
     )
@@ -126,6 +130,14 @@ def _answerable(tx: Tx, ask: Ask, rule: VerbRule | None) -> bool:
 
 def _said(voted: tuple[Voted, ...]) -> dict[PrincipalName, str]:
     return {vote.name: vote.decision for vote in voted}
+
+
+def _blocks(tx: Tx, ask: Ask) -> str | None:
+    if ask.state is not AskState.OPEN:
+        return None
+    run = agents.run(tx, ask.run)
+    waits = inbox.waits(tx, [ask.id]).get(ask.id, [])
+    return blocked(waits, RunState.ENDED if run is None else run.state).words
 
 
 def _missing(view: AskView) -> tuple[PrincipalName, ...]:
@@ -165,12 +177,3 @@ def _evidence(tx: Tx, ask: Ask, params: Mapping[str, Any]) -> tuple[Link, ...]:
     elif isinstance(params.get("trace_id"), str):
         found.append(Link("Trace", plain(params["trace_id"])))
     return tuple(found)
-
-
-def is_web(url: str) -> bool:
-    """Tell whether an address is of the web, and of nothing that acts."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain(url) == url and " " not in url

@@ -138,6 +138,7 @@ class Attempt:
     remedy: str
     detail: AgentText | None = None
     commit: str | None = None
+    ask: AskId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,7 @@ class Card:
     """One ask with everything that a person needs to decide, or to see why they do not.
 
     `view` holds the rows, agent's words included, for surfaces that give them as data; pages show the other fields.
+    `blocks` says what stands still until it ends; `snoozed_until` is this person's own.
     `can` holds acts of answer, withdraw, delegate, snooze, hold, claim; `cannot` the others, one reason for each.
     """
 
@@ -275,5 +277,8 @@ class Card:
     predecessor: AskId | None
     gated: Gated | None
     options: tuple[OptionShown, ...]
+    blocks: str | None = None
+    assignee: PrincipalName | None = None
+    snoozed_until: int | None = None
     can: frozenset[str] = frozenset()
     cannot: Mapping[str, Refused] = field(default_factory=dict)

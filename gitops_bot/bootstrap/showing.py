@@ -8,20 +8,27 @@ from dataclasses import replace
 from typing import Final
 
 from gitops_bot.authority.cards import card as read_card
+from gitops_bot.authority.ledger_read import Anchor, anchor_of
 from gitops_bot.authority.remedies import remedy_of
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.shown import Card, Gated, SignedFile, Surroundings
+from gitops_bot.authority.signed_read import SignedChannelShown
+from gitops_bot.authority.signed_read import signed_channel as read_channel
 from gitops_bot.authority.suspension import standing_rules
+from gitops_bot.bootstrap.trust import read_trust
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.asks import AskId
+from gitops_bot.core.errors import ConfigError
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Decision
 from gitops_bot.signed import by_hand
 from gitops_bot.signed.announcing import decisions_of
+from gitops_bot.signed.looking import LOOKED_AT
 from gitops_bot.signed.publication import request_folder
 from gitops_bot.signed.remedies import remedy as signed_remedy
 from gitops_bot.signed.rendering import Request, read_request, render_file, render_message, short_code
 from gitops_bot.store import requests
+from gitops_bot.store import settings as stored
 from gitops_bot.store.engine import Tx
 
 NO_REMOTE: Final = "<address of the approvals repository>"
@@ -64,6 +71,32 @@ def show(services: Services, tx: Tx, ask_id: str, person: PrincipalName | None) 
             for one in found.attempts
         ),
     )
+
+
+def signed_channel(services: Services, tx: Tx) -> SignedChannelShown:
+    """Give the signed channel as people see it.
+
+    Raises:
+        Unavailable: the policy cannot be read.
+    """
+    looked = stored.cursor(tx, LOOKED_AT)
+    around = Surroundings(services.approvals, services.shared_uid, signer_remedy)
+    return read_channel(tx, services.rules, around, None if looked is None else int(looked))
+
+
+def anchors(services: Services, tx: Tx) -> tuple[Anchor, ...]:
+    """Hold the heads of the ledger that this process can read outside of the database against the chain; where there is
+    none it says so."""
+    where = "this host's trust file"
+    if services.trust_file is None:
+        return (Anchor(where, None, None, None, "This process keeps no trust file."),)
+    try:
+        head = read_trust(services.trust_file).ledger_head
+    except ConfigError:
+        return (Anchor(where, None, None, None, f"{where.capitalize()} cannot be read by this process."),)
+    if head is None:
+        return (Anchor(where, None, None, None, "This host has seen no head of the ledger yet."),)
+    return (anchor_of(tx, where, head.seq, head.hash),)
 
 
 def _with_files(tx: Tx, rules: Rules, card: Card, gated: Gated, person: PrincipalName | None) -> Gated:

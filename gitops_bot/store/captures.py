@@ -207,7 +207,8 @@ _TURNS: Final = select(func.count()).where(
 )
 
 
-def _capture(row: Any) -> Capture:
+def read_capture(row: Any) -> Capture:
+    """Give a row of the table as a value; what stands beside its columns is left out."""
     values = {name: getattr(row, name) for name in Capture.__dataclass_fields__}
     return Capture(
         **{
@@ -230,31 +231,31 @@ def get(tx: Tx, capture: str, *, lock: bool = False) -> Capture | None:
     if not is_storable(capture):
         return None  # an id from outside, which no row can have
     row = tx.execute(_LOCK if lock else _GET, {"of": capture}).one_or_none()
-    return None if row is None else _capture(row)
+    return None if row is None else read_capture(row)
 
 
 def active(tx: Tx, environment: str, trace_id: str) -> Capture | None:
     """Find the capture of a trace id that is under way, and keep it from changing in this transaction."""
     row = tx.execute(_ACTIVE, {"in_": environment, "named": trace_id}).one_or_none()
-    return None if row is None else _capture(row)
+    return None if row is None else read_capture(row)
 
 
 def newest_ready(tx: Tx, environment: str, trace_id: str) -> Capture | None:
     """Find the newest finished capture of a trace id. That its artefact still re-hashes is *not* checked."""
     row = tx.execute(_READY, {"in_": environment, "named": trace_id}).one_or_none()
-    return None if row is None else _capture(row)
+    return None if row is None else read_capture(row)
 
 
 def of_ask(tx: Tx, ask: str) -> Capture | None:
     """Find the capture that an ask is about."""
     row = tx.execute(_OF_ASK, {"of": ask}).one_or_none()
-    return None if row is None else _capture(row)
+    return None if row is None else read_capture(row)
 
 
 def last_rescoped(tx: Tx, run: str, version: int) -> Capture | None:
     """Find the capture whose rescope one start of a loop acknowledged last."""
     row = tx.execute(_LAST_RESCOPED, {"by": run, "at_version": version}).one_or_none()
-    return None if row is None else _capture(row)
+    return None if row is None else read_capture(row)
 
 
 def count_under_way(tx: Tx, environment: str) -> int:
@@ -272,13 +273,13 @@ def count_measured(tx: Tx, environment: str) -> int:
 
 def page(tx: Tx, after: str, limit: int) -> list[Capture]:
     """Read captures in order of id after a cursor ('' for the first page)."""
-    return [_capture(row) for row in tx.execute(_PAGE, {"after": after, "most": limit})]
+    return [read_capture(row) for row in tx.execute(_PAGE, {"after": after, "most": limit})]
 
 
 def page_of(tx: Tx, agent: str, run: str | None, after: str, limit: int) -> list[Capture]:
     """Read the captures that an agent, or with `run` that run alone, has to do with, as `page`."""
     statement, by = (_PAGE_OF_AGENT, agent) if run is None else (_PAGE_OF_RUN, run)
-    return [_capture(row) for row in tx.execute(statement, {"by": by, "after": after, "most": limit})]
+    return [read_capture(row) for row in tx.execute(statement, {"by": by, "after": after, "most": limit})]
 
 
 def concerns(tx: Tx, capture: str, agent: str, run: str | None) -> bool:
