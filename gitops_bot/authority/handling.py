@@ -47,6 +47,24 @@ def claim(tx: Tx, rules: Rules, person: PrincipalName, ask_id: str) -> Handled |
     return _assign(tx, rules, person, ask_id, person, EventKind.ASK_CLAIMED)
 
 
+def release(tx: Tx, rules: Rules, person: PrincipalName, ask_id: str) -> Handled | Refused:
+    """Give back an open ask that one takes care of; another's stays theirs."""
+    standing = standing_rules(tx, rules)
+    ask = _found(tx, ask_id)
+    if isinstance(ask, Refused):
+        return ask
+    refused = _over(ask) or _stands(standing, person)
+    if refused is None and ask.assignee not in (None, person):
+        refused = refuse(Reason.NOT_AUTHORISED, "Somebody else takes care of it; claim it instead.", by=ask.assignee)
+    if refused is not None:
+        return _refused(tx, ask, person, EventKind.ASK_CLAIMED, refused)
+    if ask.assignee is None:
+        return Handled(ask, repeated=True)
+    asks.assign(tx, ask.id, None)
+    _note(tx, ask, person, EventKind.ASK_CLAIMED, {"from": person, "to": None})
+    return Handled(replace(ask, assignee=None))
+
+
 def delegate(tx: Tx, rules: Rules, person: PrincipalName, ask_id: str, to: PrincipalName) -> Handled | Refused:
     """Hand an open ask that one may answer on to another who may answer it too, and tell them.
 

@@ -17,7 +17,9 @@ from sqlalchemy.exc import IntegrityError
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.site import Site
 from gitops_bot.bootstrap.database import open_database
+from gitops_bot.bootstrap.floors import Floors
 from gitops_bot.bootstrap.hints import FOLDER, DatagramHint
+from gitops_bot.bootstrap.provider import Provider, provider_of
 from gitops_bot.bootstrap.rules import place_of, rules_of
 from gitops_bot.bootstrap.trust import read_trust
 from gitops_bot.broker.captures import Place
@@ -91,6 +93,10 @@ class Services:
     """This host accepted that agents may run as the broker's user; shown on each gated card."""
     trust_file: Path | None = None
     """Where this host keeps what it pinned; its head of the ledger is an anchor."""
+    provider: Provider | None = None
+    """The OpenID provider that people may sign in through."""
+    floors: Floors | None = None
+    """What reads on the forge what the policy asks of a person who answers here."""
 
     @property
     def rules(self) -> Rules:
@@ -140,6 +146,7 @@ def build_services(settings: Settings) -> Services:
         ConfigError: nothing is pinned, the database is not the migrated one, or the state folder is open to others.
         Unavailable: the database cannot be reached.
     """
+    provider = provider_of(settings)
     hint = DatagramHint(settings.state / FOLDER, listen=False)
     database = open_database(settings.database_url, Role.WORKSPACE, pool_size=POOL)
     database.on_due = hint.notify
@@ -158,6 +165,8 @@ def build_services(settings: Settings) -> Services:
         settings.signed.remote,
         settings.shared_uid == "accepted",
         settings.trust_file,
+        provider,
+        Floors(settings),
     )
 
 

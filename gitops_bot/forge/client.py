@@ -103,6 +103,13 @@ class GitHubForge:
         answer = self._wire.send("GET", path, also=_ABSENT)
         return Permission.NONE if answer.status in _ABSENT else answers.permission(answer.data, account_id)
 
+    def login(self, account_id: int) -> str | None:
+        """Read what an account is called now (GitHub REST, get a user using their ID); None when there is none."""
+        answer = self._wire.send("GET", f"/user/{account_id:d}", also=_ABSENT)
+        if answer.status in _ABSENT or member(answer.data, "id", "integer") != account_id:
+            return None
+        return str(member(answer.data, "login", "string"))
+
     def team_member(self, repository: str, team_id: int, login: str, account_id: int) -> bool:
         """Tell whether an account is an active member of a team of the repository's owner (`teams`).
 

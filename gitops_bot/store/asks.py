@@ -218,8 +218,8 @@ def end(
     return tx.execute(statement, values).rowcount == 1
 
 
-def assign(tx: Tx, ask: AskId, whom: PrincipalName) -> bool:
-    """Say who takes care of an open ask; False when it had ended."""
+def assign(tx: Tx, ask: AskId, whom: PrincipalName | None) -> bool:
+    """Say who takes care of an open ask (None: nobody in particular); False when it had ended."""
     return tx.execute(_ASSIGN, {"of": ask, "whom": whom}).rowcount == 1
 
 

@@ -75,6 +75,18 @@ def test_a_claim_that_is_taken_over_keeps_both_names(stage: Stage) -> None:
     assert told == [("bob", None, "bob"), ("carol", "bob", "carol")]
 
 
+def test_a_claim_is_given_back_by_who_has_it(stage: Stage) -> None:
+    """Nobody gives back what another takes care of; given back twice is once."""
+    ask = stage.ask()
+    claim(stage, "bob", ask.id)
+    other = stage.write(lambda tx: handling.release(tx, stage.rules, CAROL, ask.id))
+    assert (reason_of(other), facts_of(other)["by"]) == ("not_authorised", "bob")
+    for repeated in (False, True):
+        given = stage.write(lambda tx: handling.release(tx, stage.rules, BOB, ask.id))
+        assert isinstance(given, Handled) and given.ask.assignee is None and given.repeated is repeated
+    assert stage.entries(ask)[-1]["facts"] == {"from": "bob", "to": None}
+
+
 def test_a_claim_keeps_nobody_from_answering(stage: Stage) -> None:
     """It says who takes care; the policy alone says who may."""
     stage = stage.under({"verbs/release.cut/approve": 1})
