@@ -10,6 +10,7 @@ from gitops_bot.api.grammar import MAX_BODY
 from gitops_bot.bootstrap.workspace import Services
 from workspace import pages, problems
 from workspace.api.enrolment import enrolment
+from workspace.api.oidc import provided
 from workspace.api.openapi import documents
 from workspace.api.requests import SERVICES, WAITING
 from workspace.api.routes import api
@@ -35,6 +36,6 @@ def create_app(services: Services, waiting: Waiting | None = None, tries: limits
     app.register_blueprint(api)
     app.register_blueprint(documents)
     app.register_blueprint(health)
-    for door in (signing, enrolment, own, waiting_shells):
+    for door in (signing, enrolment, own, waiting_shells, provided):
         app.register_blueprint(door)
     return app

@@ -56,6 +56,7 @@ ENROLLED: Final = obj(
     }
 )
 ADDED: Final = obj({"csrf": STRING, "passkey": _PASSKEY, "offer_another": BOOLEAN})
+PROVIDED_IN: Final = obj({**_IN, "next": STRING})
 HERE: Final = obj({**_IN, "single_keys": BOOLEAN})
 SESSIONS: Final = obj({"items": many(_SESSION)})
 ENDED: Final = obj({"ended": {"type": "integer", "minimum": 0}})

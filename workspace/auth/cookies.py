@@ -8,7 +8,7 @@ What a header holds twice, in another spelling or overlong is no cookie of ours:
 import re
 from typing import Final
 
-from flask import Response
+from werkzeug.wrappers import Response
 
 NAME: Final = "__Host-gitops-bot"
 BEFORE: Final = "__Host-gitops-bot-before"

@@ -107,7 +107,19 @@ def check() -> None:
     if request.method in SAFE or request.routing_exception is not None:
         return
     who = door_of(current_app.view_functions.get(request.endpoint or ""))
-    wait = _session() if who is None else _ceremony(who)
+    _refuse_while(_session() if who is None else _ceremony(who))
+
+
+def ceremony() -> None:
+    """Count the request at hand as a ceremony, for a page that begins one.
+
+    Raises:
+        TooManyRequests: too many came before it.
+    """
+    _refuse_while(_ceremony(Door.BROWSER))
+
+
+def _refuse_while(wait: float) -> None:
     if wait > 0:
         raise TooManyRequests("Too many, too fast; try again later.", retry_after=max(1, math.ceil(wait)))
 
