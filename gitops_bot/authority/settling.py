@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gitops_bot.authority.closing import Ended, expire
 from gitops_bot.authority.ending import End, end
 from gitops_bot.authority.rules import Rules, rule_of
-from gitops_bot.authority.standing import policy_now, run_stands
+from gitops_bot.authority.standing import policy_now, run_stands, world_now
 from gitops_bot.authority.suspension import standing_rules
 from gitops_bot.core.asks import MAX_TEXT, Ask, AskKind, AskState, drift, late
 from gitops_bot.core.canonical import action_hash, canonical, digest
@@ -88,7 +88,8 @@ def answer(tx: Tx, rules: Rules, ask_id: str, given: Answer, voice: Voice) -> Re
         # The duty has not come by yet. It is over all the same, for everybody alike.
         ended = expire(tx, ask.id)
         ask = ended.ask if isinstance(ended, Ended) else ask
-    result = _decide(tx, standing_rules(tx, rules), ask, given, voice)
+    standing, pointer = world_now(tx, rules)
+    result = _decide(tx, standing, pointer, ask, given, voice)
     if isinstance(result, Refused):
         ledger.append(tx, _refusal(tx, ask, voice, result))
     return result
@@ -109,7 +110,7 @@ def _refusal(tx: Tx, ask: Ask, voice: Voice, refused: Refused) -> Entry:
     )
 
 
-def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Result:
+def _decide(tx: Tx, rules: Rules, pointer: str | None, ask: Ask, given: Answer, voice: Voice) -> Result:
     rule = rule_of(rules, ask)
     if isinstance(rule, Refused):
         return rule
@@ -142,7 +143,7 @@ def _decide(tx: Tx, rules: Rules, ask: Ask, given: Answer, voice: Voice) -> Resu
         return repeat
     if ask.state is not AskState.OPEN:
         return _after_end(tx, ask, allowed.voter, choice, voice)
-    stale = _stale(tx, rules, ask, given)
+    stale = _stale(tx, rules, pointer, ask, given)
     if stale is not None:
         return stale
     vote = Vote(
@@ -236,7 +237,7 @@ def _repeat(
     return late(ask) if keyed else None
 
 
-def _stale(tx: Tx, rules: Rules, ask: Ask, given: Answer) -> Refused | None:
+def _stale(tx: Tx, rules: Rules, pointer: str | None, ask: Ask, given: Answer) -> Refused | None:
     """Compare all that binds: what was echoed, the stored bytes, the policy in force, the run that asked (I4)."""
     if given.binding is None:
         return refuse(Reason.UNBINDABLE)
@@ -245,7 +246,7 @@ def _stale(tx: Tx, rules: Rules, ask: Ask, given: Answer) -> Refused | None:
         return moved
     if ask.action is not None and action_hash(ask.action) != ask.binding.action_hash:
         return refuse(Reason.STALE_ACTION, "The stored action is not the one that was asked.")
-    now = policy_now(tx, rules)
+    now = policy_now(tx, rules, pointer)
     if not ask.binding.policy == rules.policy.digest == now:
         return refuse(Reason.STALE_POLICY, asked=ask.binding.policy, now=now)
     if not run_stands(tx, ask):
