@@ -17,13 +17,14 @@ from gitops_bot.api.grammar import MAX_ANSWER, read_answer, read_problem
 from gitops_bot.core.errors import ConfigError, Malformed, Reason, Refusal, Unavailable, refuse
 
 PREFIX: Final = "/api/v1"
+MOST_SAID: Final = 300
 
 
 class Client:
     """Calls one workspace under one token. `timeout` in seconds, for a connection and for each read."""
 
     def __init__(self, url: str, token: str, *, timeout: float = 30.0) -> None:
-        """Take an address and a token.
+        """Take an address and a token; '' for the few calls that need none.
 
         Raises:
             ConfigError: an address that is none, or plain HTTP to another machine.
@@ -61,7 +62,9 @@ class Client:
         return self._send("POST", path, json.dumps(kept).encode("ascii"), self._timeout)
 
     def _send(self, method: str, path: str, body: bytes | None, timeout: float) -> dict[str, Any]:
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        headers = {"Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
         connection = self._connect(timeout)
@@ -102,5 +105,18 @@ def _read(status: int, raw: bytes) -> dict[str, Any]:
     if refused is not None:
         raise Refusal(refused)
     if status == http.client.UNAUTHORIZED:
-        raise Refusal(refuse(Reason.NOT_AUTHORISED, "The token stands for nobody, or does no longer."))
-    raise Unavailable(f"the workspace answered {status}")
+        raise Refusal(
+            refuse(
+                Reason.NOT_AUTHORISED, "The token stands for nobody, or does no longer; people run `gitops-bot login`."
+            )
+        )
+    raise Unavailable(f"the workspace answered {status}{_said(raw)}")
+
+
+def _said(raw: bytes) -> str:
+    """Give what a problem document says in words, where there is one."""
+    try:
+        detail = read_answer(raw).get("detail")
+    except Malformed:
+        return ""
+    return f": {detail[:MOST_SAID]}" if isinstance(detail, str) and detail else ""

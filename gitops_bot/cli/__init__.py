@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "workspace": "Run the workspace: the HTTP API and pages.",
     "loop": "Let an agent improve something, measured by a judge it cannot touch.",
     "capture": "Request, list, show and cancel captures.",
+    "login": "Let this shell act as you, confirmed in the workspace.",
     "ask": "Open, list, show and cancel asks.",
     "approval": "Follow gated asks, explain signed commits, thaw a branch.",
     "agent": "Add and manage agents and their tokens.",

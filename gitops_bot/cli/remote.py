@@ -38,11 +38,8 @@ def connect(url: str | None, token_file: Path | None) -> "Client":
     from gitops_bot.api.client import Client
     from gitops_bot.config import agent_environment, secret
 
-    environment = agent_environment()
-    address = url or environment["GITOPS_BOT_URL"]
-    if not address:
-        raise click.UsageError("no workspace: give --url or set GITOPS_BOT_URL, as http://localhost:8480")
-    token = secret(token_file, "token") if token_file is not None else environment["GITOPS_BOT_TOKEN"]
+    address = address_of(url)
+    token = secret(token_file, "token") if token_file is not None else agent_environment()["GITOPS_BOT_TOKEN"]
     if not token:
         raise click.UsageError(
             "no token: give --token-file or set GITOPS_BOT_TOKEN (see `gitops-bot agent add --help`)"
@@ -50,6 +47,37 @@ def connect(url: str | None, token_file: Path | None) -> "Client":
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise ConfigError("the token is none", fix="put the token there, and nothing else")
     return Client(address, token)
+
+
+def address_of(url: str | None) -> str:
+    """Give the workspace's address from the option or the environment.
+
+    Raises:
+        UsageError: neither names one.
+    """
+    from gitops_bot.config import agent_environment
+
+    address = url or agent_environment()["GITOPS_BOT_URL"]
+    if not address:
+        raise click.UsageError("no workspace: give --url or set GITOPS_BOT_URL, as http://localhost:8480")
+    return address
+
+
+def connect_person(url: str | None) -> "Client":
+    """Make a client that acts as the person who logged in with this shell (`gitops-bot login`).
+
+    Raises:
+        UsageError: nobody did, there.
+        ConfigError: others may read the credential's file, or several are there and no address is named.
+    """
+    from gitops_bot.api.client import Client
+    from gitops_bot.bootstrap.shell_logins import find
+    from gitops_bot.config import agent_environment
+
+    found = find(url or agent_environment()["GITOPS_BOT_URL"] or None)
+    if found is None:
+        raise click.UsageError("this shell is logged in nowhere: gitops-bot login --url URL")
+    return Client(found.url, found.credential)
 
 
 def say_where(document: Mapping[str, Any], *, err: bool) -> None:
