@@ -8,14 +8,22 @@ from typing import Any, Final
 from flask import Blueprint, Flask, Response, redirect, request
 from werkzeug.wrappers import Response as Answer
 
-from workspace.pages import assets, words
+from workspace.pages import assets, failing, meanings, words
+from workspace.pages.agents import agents
+from workspace.pages.backlog import backlog
+from workspace.pages.captures import captures
 from workspace.pages.cards import cards
 from workspace.pages.inbox import inbox
 from workspace.pages.keyboard import KEYBOARD, NAVIGATION
+from workspace.pages.ledger import ledger
+from workspace.pages.people import people
+from workspace.pages.provider import provider
+from workspace.pages.signed import signed
+from workspace.pages.signing_in import signing_in
 
 pages: Final = Blueprint("pages", __name__)
 
-BLUEPRINTS: Final = (pages, inbox, cards)
+BLUEPRINTS: Final = (pages, inbox, cards, signing_in, provider, people, agents, captures, signed, backlog, ledger)
 """Every blueprint of pages."""
 
 
@@ -34,6 +42,8 @@ def front() -> Answer:
 def install(app: Flask) -> None:
     """Give an application its pages, and its templates the words that all of them use."""
     words.install(app)
+    meanings.install(app)
+    failing.install(app)
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(asset=assets.asset, static=assets.asset)

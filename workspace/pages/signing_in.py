@@ -4,12 +4,14 @@ They show and ask; every step of a ceremony is a POST that `static/js/ceremonies
 """
 
 from typing import Final
+from urllib.parse import urlencode
 
 from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
 from gitops_bot.authority.site import Site
 from gitops_bot.store import logins, passkeys
+from workspace.auth import oidc
 from workspace.auth.people import person_or_none
 from workspace.pages.frame import open_page
 from workspace.pages.nexts import next_of
@@ -27,7 +29,9 @@ def sign_in() -> str | Answer:
     following = next_of(request.args.get("next"))
     if person_or_none() is not None:
         return redirect(following, 303)
-    return _alone("signing/sign_in.html", next=following)
+    way = oidc.oidc_here()
+    elsewhere = None if way is None else {"name": way.provider.name, "href": _departing(following)}
+    return _alone("signing/sign_in.html", next=following, oidc=elsewhere)
 
 
 @signing_in.get("/enrol")
@@ -52,6 +56,10 @@ def shell() -> str:
         found = logins.by_code(page.tx, code) if 0 < len(code) <= MOST_CODE else None
         waits = found is not None and found.confirmed_at is None and found.expires_at > page.tx.now
         return page.show("signing/shell.html", shell=found if waits else None, tried=bool(code))
+
+
+def _departing(following: str) -> str:
+    return f"/sign-in/oidc?{urlencode({'next': following})}"
 
 
 def _alone(template: str, **shown: object) -> str:
