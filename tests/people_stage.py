@@ -1,6 +1,6 @@
 """People at the workspace below HTTP: codes from the host, software passkeys with real bytes, sessions, answers.
 
-Works over `decisions.Stage`, whose database is in the owner's role here; what roles may do is tested elsewhere.
+Everything is done in the workspace's role, over `decisions.Stage`; codes are made in the host's.
 """
 
 import json
@@ -18,12 +18,16 @@ from gitops_bot.authority.signing_in import Confirmed, SignedIn
 from gitops_bot.authority.site import Site
 from gitops_bot.core.asks import Ask
 from gitops_bot.core.errors import Refused
+from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.statements import Asserted
 from gitops_bot.core.verdicts import Answer, Channel
 from gitops_bot.demo.passkey import SoftwarePasskey
+from gitops_bot.store import suspensions
 from gitops_bot.store.engine import Database, Tx
+from gitops_bot.store.roles import Role
 from tests.decisions import Stage, policy_of, rules_of
 from tests.policy_bundles import GONE, Patch
+from tests.store_fixtures import FreshDatabase
 
 T = TypeVar("T")
 
@@ -40,6 +44,8 @@ class People:
     """Everybody of the policy, at one site."""
 
     stage: Stage
+    fresh: FreshDatabase
+    host: Database
     site: Site = SITE
     passkeys: dict[str, SoftwarePasskey] = field(default_factory=dict)
 
@@ -53,7 +59,8 @@ class People:
 
     def code(self, name: str, lasts: int = enrolling.CODE_LASTS) -> str:
         """Print a code on the host."""
-        return self.write(lambda tx: enrolling.issue_code(tx, self.stage.rules, name, lasts))
+        with self.host.write() as tx:
+            return enrolling.issue_code(tx, self.stage.rules, name, lasts)
 
     def begin_enrolment(self, code: str, label: str = "laptop") -> Challenge | Refused:
         """Open the page of a code."""
@@ -162,6 +169,18 @@ class People:
         rules = replace(self.stage.rules, policy=policy_of({**UNNAMED, **patch}))
         return replace(self, stage=replace(self.stage, rules=rules))
 
+    def without(self, name: str) -> "People":
+        """Give the same people under a policy that somebody left."""
+        policy = self.stage.rules.policy
+        people = {one: who for one, who in policy.people.items() if one != name}
+        rules = replace(self.stage.rules, policy=replace(policy, people=people))
+        return replace(self, stage=replace(self.stage, rules=rules))
+
+    def suspend(self, name: str) -> None:
+        """Suspend somebody on the host."""
+        with self.host.write() as tx:
+            suspensions.suspend(tx, PrincipalName(name), None)
+
     def at(self, **changed: Any) -> "People":
         """Give the same people at a site with other facts."""
         return replace(self, site=replace(self.site, **changed))
@@ -182,12 +201,29 @@ class People:
         """Change a row past the product: time that went by, or somebody else's hand."""
         from sqlalchemy import text
 
-        self.write(lambda tx: tx.execute(text(statement), values))
+        with self.fresh.open(Role.OWNER).write() as tx:
+            tx.execute(text(statement), values)
+
+    def pass_time(self, ms: int) -> None:
+        """Let time go by for everything that people have: what is stored moves into the past."""
+        for table, columns in TIMES.items():
+            moved = ", ".join(f"{column} = {column} - :ms" for column in columns)
+            self.execute(f"UPDATE {table} SET {moved}", ms=ms)
 
 
-def people_of(database: Database) -> People:
+TIMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "passkeys": ("created_at", "rests_until", "used_at", "revoked_at"),
+    "enrolment_codes": ("created_at", "expires_at", "used_at"),
+    "ceremonies": ("created_at", "expires_at", "used_at"),
+    "sessions": ("created_at", "expires_at", "revoked_at", "seen_at", "asserted_at"),
+    "logins": ("created_at", "expires_at", "confirmed_at", "taken_at"),
+}
+
+
+def people_of(fresh: FreshDatabase) -> People:
     """Give the people of the tests' policy over a database."""
-    return People(Stage(database, rules_of(dict(UNNAMED))))
+    stage = Stage(fresh.open(Role.WORKSPACE), rules_of(dict(UNNAMED)))
+    return People(stage, fresh, fresh.open(Role.HOST))
 
 
 def given_for(ask: Ask, option: str | None = "approve", text: str | None = None, **other: Any) -> Given:

@@ -18,6 +18,7 @@ from gitops_bot.core.strictjson import loads
 if TYPE_CHECKING:
     from webauthn.helpers.structs import AuthenticatorTransport
 
+LEAST_ID: Final = 16
 MOST_ID: Final = 1023
 """Bytes of a credential id (WebAuthn Level 3, section 4)."""
 _MOST: Final[Mapping[str, int]] = {
@@ -213,8 +214,8 @@ def verify_creation(credential: object, *, challenge: bytes, origin: str, rp_id:
         return Unfit("the new key does not hold")
     if not sound:
         return Unfit("a key of a kind that is not accepted")
-    if encode(verified.credential_id) != passkey:
-        return Unfit("another id than the key's")
+    if encode(verified.credential_id) != passkey or len(verified.credential_id) < LEAST_ID:
+        return Unfit("another id than the key's, or one that could be guessed")
     return NewKey(
         passkey,
         verified.credential_public_key,

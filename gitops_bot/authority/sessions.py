@@ -1,8 +1,8 @@
 """Whom a session's secret stands for now, and the end of sessions.
 
 A secret stands for its person while all of this holds, looked at each time: the session was not ended, is within its
-absolute and its idle limit, the passkey that opened it was not revoked and still counts under the policy in force, and
-that policy knows the person, as a human who is not suspended.
+absolute and its idle limit, the passkey or OIDC identity that opened it was not revoked and still counts under the
+policy in force, and that policy knows the person, as a human who is not suspended.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.site import Site
 from gitops_bot.authority.suspension import standing_policy
 from gitops_bot.core.ledger import Entry, EventKind
-from gitops_bot.core.principals import IdentityKind, Principal, PrincipalKind, PrincipalName
+from gitops_bot.core.principals import Identity, IdentityKind, Principal, PrincipalKind, PrincipalName
 from gitops_bot.policy.model import Policy
 from gitops_bot.store import ledger
 from gitops_bot.store import sessions as rows
@@ -84,11 +84,11 @@ def _stands(tx: Tx, policy: Policy, site: Site, session: Session) -> Principal |
     if tx.now >= min(session.expires_at, session.created_at + site.lasts, session.seen_at + site.idle):
         return None
     principal = human(policy, session.principal)
-    if principal is None or session.method is SessionMethod.OIDC:
-        return principal
-    if session.credential is None or not counts(principal, session.credential):
+    if principal is None or session.credential is None:
         return None
-    return principal
+    if session.method is SessionMethod.OIDC:
+        return principal if Identity(IdentityKind.OIDC, session.credential) in principal.identities else None
+    return principal if counts(principal, session.credential) else None
 
 
 def open_session(

@@ -166,12 +166,13 @@ def finish_oidc(
     """Sign in the person whose identity is exactly this issuer and subject. That the provider said so is *not* checked
     here: the caller verified its token."""
     policy = standing_policy(tx, rules.policy)
-    found = principal_of(policy, Identity(IdentityKind.OIDC, f"{issuer} {subject}"))
+    identity = Identity(IdentityKind.OIDC, f"{issuer} {subject}")
+    found = principal_of(policy, identity)
     principal = None if found is None else sessions.human(policy, found.name)
     if principal is None:
         return challenges.failed(tx, Ceremony.OIDC, "nobody whom the policy lets in", None if not found else found.name)
     session, secret = sessions.open_session(
-        tx, site, principal, SessionKind.BROWSER, SessionMethod.OIDC, credential=None, label=label_of(label)
+        tx, site, principal, SessionKind.BROWSER, SessionMethod.OIDC, credential=identity.value, label=label_of(label)
     )
     if replacing is not None:
         sessions.replace(tx, replacing, session.id)

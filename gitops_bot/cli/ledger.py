@@ -30,16 +30,18 @@ def ledger() -> None:
 @config_option
 @json_option
 def verify(config: Path | None, as_json: bool) -> int:
-    """Recompute the chain from its first entry, and each ask's end from its votes and bytes.
+    """Recompute the chain from its first entry, each ask's end from its votes and bytes, and every passkey's assertion.
 
     The head that this host pinned in its trust file must be in the chain: a database that was rolled back is told.
     Exits 1 when anything is not as it was written. What was committed in the last second may not be sealed yet.
     """
+    from gitops_bot.authority.rechecking import verify_assertions
     from gitops_bot.authority.sealing import verify as check
 
     with host_database(config) as (settings, database):
         result = check(database)
-        faults = (*result.faults, *_behind(settings, database))
+        assertions, unasserted = verify_assertions(database)
+        faults = (*result.faults, *unasserted, *_behind(settings, database))
     if as_json:
         print_json(
             {
@@ -47,12 +49,14 @@ def verify(config: Path | None, as_json: bool) -> int:
                 "sealed": result.sealed,
                 "unsealed": result.unsealed,
                 "asks": result.asks,
+                "assertions": assertions,
                 "head": result.head,
                 "faults": [{"what": fault.what, "seq": fault.seq, "ask": fault.ask} for fault in faults],
             }
         )
     else:
         click.echo(f"{result.sealed} entries sealed, {result.unsealed} not yet, {result.asks} asks; head {result.head}")
+        click.echo(f"{assertions} assertions of passkeys verified again")
         for fault in faults:
             where = f"entry {fault.seq}" if fault.seq is not None else f"ask {fault.ask}" if fault.ask else "ledger"
             click.echo(escaped(f"FAULT  {where}: {fault.what}"), err=True)

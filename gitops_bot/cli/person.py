@@ -1,4 +1,5 @@
-"""`gitops-bot person`: what the host may do about a person at once, without anybody's signature: stop them."""
+"""`gitops-bot person`: what the host may do about a person at once, without anybody's signature: let them enrol a
+passkey for the workspace, and stop them."""
 
 from pathlib import Path
 
@@ -11,7 +12,46 @@ from gitops_bot.cli.terminal import escaped
 
 @click.group()
 def person() -> None:
-    """Stop a person's keys and accounts at once, on the broker's host only."""
+    """Let people in to the workspace, and stop their keys and accounts at once, on the broker's host only."""
+
+
+@person.command()
+@click.argument("name")
+@config_option
+@json_option
+def enrol(name: str, config: Path | None, as_json: bool) -> None:
+    """Print a code by which NAME enrols a passkey at the workspace: for one use, within ten minutes.
+
+    Give it to nobody but NAME, over a way that nobody else reads. It is shown here and nowhere else; another code ends
+    it. Everybody is told of the new passkey, and for a day ([workspace] passkey_rest) it answers nothing that is bound.
+    This is also the only way back in for somebody who lost their passkeys.
+
+    \b
+    Example:
+      gitops-bot person enrol alice
+    """
+    from gitops_bot.bootstrap import letting_in
+    from gitops_bot.bootstrap.rules import rules_of
+    from gitops_bot.bootstrap.workspace import site_of
+
+    with host_database(config) as (settings, database):
+        site = site_of(settings)
+        let_in = letting_in.enrol(database, rules_of(settings, database), site, name)
+    if as_json:
+        print_json(
+            {
+                "person": let_in.person,
+                "code": let_in.code,
+                "url": let_in.address,
+                "expires_at": let_in.expires_at,
+                "passkeys": let_in.held,
+            }
+        )
+        return
+    click.echo(escaped(f"{let_in.code}   for {let_in.person}, once, within ten minutes"))
+    click.echo(escaped(f"open {let_in.address} and type it there"))
+    if let_in.held:
+        click.echo(f"passkeys that they have already: {let_in.held}; what is lost is revoked on the page of keys")
 
 
 @person.command()

@@ -1,15 +1,18 @@
 """The evidence that was kept of answers through the workspace: of one person's on one ask, and page by page of all."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Row, bindparam, select, tuple_
 
 from gitops_bot.core.asks import AskKind
+from gitops_bot.core.ledger import EventKind
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.tables import asks, revocations, votes
+from gitops_bot.store.work_tables import ledger
 
 _WORKSPACE: Final = Channel.WORKSPACE.value
 _VOTES: Final = select(votes.c.evidence).where(
@@ -19,6 +22,11 @@ _REVOCATIONS: Final = select(revocations.c.evidence).where(
     revocations.c.ask == bindparam("of"),
     revocations.c.principal == bindparam("whose"),
     revocations.c.channel == _WORKSPACE,
+)
+_ENROLLED: Final = (
+    select(ledger.c.principal, ledger.c.facts)
+    .where(ledger.c.kind == EventKind.PASSKEY_ENROLLED.value)
+    .order_by(ledger.c.id)
 )
 _IS_BOUND: Final = asks.c.kind == AskKind.APPROVAL.value
 _VOTE_KEY: Final = (votes.c.ask, votes.c.principal, votes.c.seq)
@@ -112,3 +120,8 @@ def bound_revocations(tx: Tx, page: int) -> Iterator[Kept]:
         if len(rows) < page:
             return
         ask, whose = rows[-1].ask, rows[-1].principal
+
+
+def enrolments_told(tx: Tx) -> list[tuple[str, Mapping[str, Any]]]:
+    """Read whose passkeys the ledger told of when they were enrolled, oldest first: the person and the facts."""
+    return [(row.principal, json.loads(row.facts)) for row in tx.execute(_ENROLLED)]

@@ -50,7 +50,8 @@ _PURGE: Final = delete(sessions).where(sessions.c.hash.in_(_OLD.scalar_subquery(
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session as stored. `credential` is the passkey that opened it; None for one by OIDC. Times in ms."""
+    """A session as stored. `credential` is the passkey that opened it, by OIDC issuer and subject.
+    Times in ms."""
 
     id: str
     principal: PrincipalName
