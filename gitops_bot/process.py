@@ -3,6 +3,7 @@ a time-out, capped output. Nothing of the parent's environment is inherited exce
 """
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import resource
@@ -23,6 +24,8 @@ SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 OUTPUT_CAP: Final = 8 * 1024 * 1024
 PIPE: Final = subprocess.PIPE
 _ELF: Final = b"\x7fELF"
+_SET_PARENT_DEATH_SIGNAL: Final = 1
+"""PR_SET_PDEATHSIG of prctl(2); kept by execve(2)."""
 _ULIMITS: Final = {resource.RLIMIT_CPU: ("t", 1), resource.RLIMIT_AS: ("v", 1024), resource.RLIMIT_FSIZE: ("f", 512)}
 """By limit: the letter of the shell's `ulimit`, and the bytes or seconds of its unit."""
 Child = subprocess.Popen[bytes]
@@ -233,6 +236,38 @@ def start_at_terminal(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str] 
 def _take_terminal() -> None:
     """Make standard input the terminal of this new session."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def start_bound(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Child:
+    """Start a service of ours in a group of its own, its output in one pipe for the caller to read. Where the system
+    can (Linux), it is told SIGTERM when this process ends in whatever way, or the thread that calls this.
+
+    Raises:
+        Unavailable: the program cannot be started.
+    """
+    libc, parent = ctypes.CDLL(None), os.getpid()
+
+    def follow() -> None:
+        if hasattr(libc, "prctl"):
+            libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM), 0, 0, 0)
+            if os.getppid() != parent:
+                # It ended before it could be followed.
+                os._exit(1)
+
+    try:
+        return subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=clean_environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            close_fds=True,
+            preexec_fn=follow,  # noqa: PLW1509 # two system calls between fork and exec, in a process of one thread
+        )
+    except OSError as error:
+        raise Unavailable(f"cannot start {argv[0]}: {error.strerror}") from error
 
 
 def end_group(child: Child, *, grace: float = 3.0) -> None:

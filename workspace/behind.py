@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_BODY: Final = 16 * MAX_BODY
 """Up to here the application itself says that a body is too large, in words that fit the route."""
+BODY_SECONDS: Final = 20.0
+"""How long a body may take to arrive."""
 WRITE_SECONDS: Final = 20.0
 _TURNED: Final = {
     Failed.OVER: Turned(413, f"A body may have {MAX_BODY} bytes.", "limit_exceeded"),
@@ -45,7 +47,7 @@ class Behind:
         headers: Headers = scope["headers"]
         declared = field_of(headers, b"content-length")
         length = None if declared is None or not declared.isdigit() else int(declared[:20])
-        body = await read_body(receive, length, MOST_BODY)
+        body = await read_body(receive, length, MOST_BODY, BODY_SECONDS)
         if body is Failed.GONE:
             return
         if isinstance(body, Failed):

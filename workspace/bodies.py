@@ -10,8 +10,6 @@ from typing import Final
 
 from workspace.asgi import Receive
 
-SECONDS: Final = 20.0
-"""How long a body may take to arrive."""
 LINGER_SECONDS: Final = 2.0
 LINGER_BYTES: Final = 16 * 1024 * 1024
 
@@ -24,8 +22,8 @@ class Failed(enum.Enum):
     GONE = enum.auto()
 
 
-async def read_body(receive: Receive, declared: int | None, cap: int, seconds: float = SECONDS) -> bytes | Failed:
-    """Read a body of at most `cap` bytes; `declared` is what its sender promises, None when that is not said."""
+async def read_body(receive: Receive, declared: int | None, cap: int, seconds: float) -> bytes | Failed:
+    """Read a body of at most `cap` bytes in so many seconds; `declared`: what its sender promises, if it does."""
     if declared is not None and declared > cap:
         return Failed.OVER
     parts, size = [], 0

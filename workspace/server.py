@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import struct
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ IDLE_SECONDS: Final = 60
 STOP_SECONDS: Final = 20
 MOST_CONNECTIONS: Final = 1_000
 BACKLOG: Final = 1_024
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -51,7 +53,7 @@ class _Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._await_head()
         if len(self.connections) > MOST_CONNECTIONS:
-            next(iter(self.server_state.waiting)).transport.abort()
+            next(iter(self.server_state.waiting)).cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server_state.waiting.pop(self, None)
@@ -75,7 +77,7 @@ class _Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope[ABORT] = self.transport.abort  # type: ignore[typeddict-unknown-key] # keys of our own
+        self.scope[ABORT] = self.cut  # type: ignore[typeddict-unknown-key] # keys of our own
         self._in_head = True
         self._head_bytes = 0
         if self._deadline is None:
@@ -99,12 +101,20 @@ class _Connection(HttpToolsProtocol):
             # Between requests uvicorn's own timer runs, until something comes.
             self.server_state.waiting[self] = None
 
+    def cut(self) -> None:
+        """End the connection at once and drop what is still to be written; the kernel would keep that for a reader who
+        takes nothing (socket(7), SO_LINGER)."""
+        wire = self.transport.get_extra_info("socket")
+        if wire is not None and not self.transport.is_closing():
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.transport.abort()
+
     def _await_head(self) -> None:
         self.server_state.waiting[self] = None
         self._arm()
 
     def _arm(self) -> None:
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self.cut)
 
     def _disarm(self) -> None:
         if self._deadline is not None:

@@ -52,8 +52,8 @@ class Ledger:
         secret = cookies.read(cookie) if authorization is None else parse_bearer(authorization)
         if secret is None:
             return _NOBODY
-        if authorization is not None and not secret.startswith(SHELL_PREFIX):
-            return _NO_PERSON
+        if secret.startswith(SHELL_PREFIX) != (authorization is not None):
+            return _NOBODY if authorization is None else _NO_PERSON
         with services.database.read() as tx:
             person = authenticate(tx, services.rules, services.site, secret, touch=False)
         return _NOBODY if person is None else person.session.id

@@ -24,6 +24,7 @@ INTERRUPTED: Final = 130
 COMMANDS: Final[Mapping[str, str]] = {
     "demo": "Run the main job on this machine, with a sandbox forge.",
     "doctor": "Check the whole set-up, one line each, with the fix.",
+    "serve": "Run the broker and the workspace together.",
     "broker": "Run the broker: duties, effects, captures.",
     "workspace": "Run the workspace: the HTTP API and pages.",
     "loop": "Let an agent improve something, measured by a judge it cannot touch.",

@@ -1,57 +1,22 @@
 """The workspace as it runs: a process with its own edge, called by the command line and by an HTTP library."""
 
 import concurrent.futures
-import contextlib
 import json
-import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
 
-from gitops_bot.bootstrap.trust import pin
 from gitops_bot.store import agents, asks
-from gitops_bot.store.engine import Database
-from gitops_bot.store.roles import Role
-from tests.ports import free_port
+from tests.served_stage import BOT, Served, serve
 from tests.store_fixtures import SqliteTemplates
 
 pytestmark = pytest.mark.xdist_group("served")
-POLICIES = Path(__file__).parents[3] / "policies"
-BOT = (sys.executable, "-m", "gitops_bot.cli")
 TRACE = "model=Qwen/Qwen3-0.6B;c=48;p=8;mt=8;lt=0;lf=0.0000"
-
-
-@dataclass
-class Served:
-    """A running workspace, with the token of an application and of a loop."""
-
-    url: str
-    folder: Path
-    host: Database
-    process: subprocess.Popen[bytes]
-    token: str
-    loop_token: str
-
-    def bot(self, *arguments: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("GITOPS_BOT")},
-            "GITOPS_BOT_URL": self.url,
-            "GITOPS_BOT_TOKEN": token or self.token,
-        }
-        return subprocess.run([*BOT, *arguments], capture_output=True, text=True, env=environment, timeout=120)
-
-    def call(self, method: str, path: str, **more: Any) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=120, **more)
 
 
 @pytest.fixture(scope="module")
@@ -64,52 +29,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory, sqlite_templates: SqliteTem
 def served(tmp_path: Path, sqlite_templates: SqliteTemplates) -> Iterator[Served]:
     """A workspace of a test's own, to be ended or damaged."""
     yield from serve(tmp_path, sqlite_templates)
-
-
-def serve(home: Path, templates: SqliteTemplates) -> Iterator[Served]:
-    """Set a host up over an empty database and run its workspace."""
-    sqlite_database = templates.copy("sqlite")
-    folder = home / "host"
-    folder.mkdir(mode=0o700)
-    shutil.copytree(POLICIES, folder / "policies")
-    (folder / ".gitops-bot").mkdir(mode=0o700)
-    (folder / "url").touch(mode=0o600)
-    (folder / "url").write_text(sqlite_database.owner_url)
-    port = free_port()
-    config = folder / "gitops-bot.toml"
-    config.write_text(f'[database]\nurl_file = "url"\n[workspace]\nbind = "127.0.0.1:{port}"\n')
-    pin(folder / "policies", folder / ".gitops-bot" / "trust.json")
-    tokens = []
-    for slug, more in (("shell", ()), ("tuner", ("--loop",))):
-        added = subprocess.run(
-            [*BOT, "agent", "add", slug, "--principal", "demo-agent", *more, "--config", str(config)],
-            capture_output=True, text=True, check=True, timeout=120,
-        )  # fmt: skip
-        tokens.append(added.stdout.strip())
-    # A module of its name in the current folder must not be what is run.
-    (folder / "workspace.py").write_text("raise SystemExit('the wrong workspace')")
-    log = (folder / "log").open("wb")
-    process = subprocess.Popen([*BOT, "workspace", "--config", str(config)], cwd=folder, stderr=log, stdout=log)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _until_ready(url, process, folder / "log")
-        yield Served(url, folder, sqlite_database.open(Role.HOST), process, tokens[0], tokens[1])
-    finally:
-        process.kill()
-        process.wait()
-        log.close()
-        sqlite_database.close()
-
-
-def _until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None, log.read_text()
-        with contextlib.suppress(requests.RequestException):
-            if requests.get(f"{url}/readyz", timeout=30).status_code == 200:
-                return
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
 
 
 def test_the_command_line_asks_and_withdraws(shared: Served) -> None:
