@@ -122,20 +122,23 @@ def _stands(rules: Rules, person: PrincipalName) -> Refused | None:
 
 
 def _withdraw(tx: Tx, rules: Rules, ask: Ask, person: PrincipalName) -> Refused | None:
-    refused = _stands(rules, person) or _over(tx, ask)
+    refused = _stands(rules, person)
     if refused is None and person not in (ask.requester, ask.owner):
         refused = refuse(Reason.NOT_AUTHORISED, "Only who asked, or the owner of the asking agent, withdraws an ask.")
-    return refused
+    return refused or _over(tx, ask)
 
 
 def _share(tx: Tx, rules: Rules, rule: VerbRule | Refused, ask: Ask, person: PrincipalName) -> Refused | None:
     """Who may answer an ask may claim it or hand it on; a denial is the least that one may give."""
+    refused = _over(tx, ask) or _stands(rules, person)
+    if refused is not None:
+        return refused
     if isinstance(rule, Refused):
         return rule
     if ask.kind is AskKind.GATED:
         return refuse(Reason.GATED, verb=ask.verb)
     decision = Decision.ANSWER if ask.kind is AskKind.QUESTION else Decision.DENY
-    return _over(tx, ask) or _allowed(rules, rule, ask, person, decision)
+    return _allowed(rules, rule, ask, person, decision)
 
 
 def _snooze(tx: Tx, rules: Rules, ask: Ask, person: PrincipalName) -> Refused | None:

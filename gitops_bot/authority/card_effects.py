@@ -9,7 +9,7 @@ from typing import Any, Final
 from gitops_bot.authority.shown import AgentText, EffectShown
 from gitops_bot.core.asks import Ask, AskKind, AskState
 from gitops_bot.core.captures import CaptureState
-from gitops_bot.store import captures, executions, grants_read, outbox
+from gitops_bot.store import captures, card_rows, executions, grants_read, outbox
 from gitops_bot.store.captures import Capture, Seat
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.executions import Execution
@@ -72,7 +72,9 @@ def effects_of(tx: Tx, ask: Ask) -> tuple[EffectShown, ...]:
 
 
 def _gated(tx: Tx, ask: Ask) -> tuple[EffectShown, ...]:
-    found = [_execution(one) for one in executions.of_ask(tx, ask.id)]
+    named = card_rows.execution_of(tx, ask.id)
+    execution = None if named is None else executions.get(tx, named)
+    found = [] if execution is None else [_execution(execution)]
     grant = grants_read.of_ask(tx, ask.id)
     if grant is None or (grant.state is GrantState.SPENT and found):
         return tuple(found)

@@ -67,7 +67,7 @@ def _barred(rule: VerbRule, ask: Ask) -> Iterator[str]:
 
 
 def _gated(rule: VerbRule) -> Iterator[str]:
-    if rule.keys is not None:
+    if rule.keys is not None and rule.keys is not KeyKind.ANY:  # that one is a warning
         yield _KEYS[rule.keys]
     delay = f"waits {show_duration(rule.delay)} and " if rule.delay else ""
     yield f"A grant {delay}can be spent up to {show_duration(rule.spend_within)} after it was minted."

@@ -24,6 +24,7 @@ MOST: Final = 200
 PIECE: Final = 2_000
 """So many entries one step of a verification re-computes."""
 BATCH: Final = 500
+_ENDS: Final = frozenset({EventKind.ASK_EXPIRED.value, EventKind.ASK_WITHDRAWN.value, EventKind.AGENT_PAUSED.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ def ledger_page(tx: Tx, narrowed: Narrowed, before: int | None, limit: int) -> L
 
 
 def _row(entry: LedgerEntry) -> LedgerRow:
-    is_code = entry.reason in tuple(Reason)
+    # How an ask ended is told in the same words as why an answer was refused, and means something else.
+    is_code = entry.reason in tuple(Reason) and entry.kind not in _ENDS
     return LedgerRow(
         seq=entry.seq,
         hash=entry.hash,

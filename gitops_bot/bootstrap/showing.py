@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from gitops_bot.authority.card_values import plain
 from gitops_bot.authority.cards import card as read_card
 from gitops_bot.authority.ledger_read import Anchor, anchor_of
 from gitops_bot.authority.remedies import remedy_of
@@ -26,7 +27,7 @@ from gitops_bot.signed.announcing import decisions_of
 from gitops_bot.signed.looking import LOOKED_AT
 from gitops_bot.signed.publication import request_folder
 from gitops_bot.signed.remedies import remedy as signed_remedy
-from gitops_bot.signed.rendering import Request, read_request, render_file, render_message, short_code
+from gitops_bot.signed.rendering import Request, read_request, render_file, render_message, request_bytes, short_code
 from gitops_bot.store import requests
 from gitops_bot.store import settings as stored
 from gitops_bot.store.engine import Tx
@@ -63,9 +64,15 @@ def show(services: Services, tx: Tx, ask_id: str, person: PrincipalName | None) 
     found = read_card(tx, rules, ask_id, person, surroundings_of(services))
     if found is None or found.gated is None:
         return found
+    content = requests.get(tx, found.view.ask.id)
+    request = None if content is None else read_request(content)
+    signed = found.summary if request is None else request.summary
     return replace(
         found,
-        gated=_with_files(tx, rules, found, found.gated, person),
+        # What is signed, whatever the policy in force would write now.
+        summary=signed,
+        title=found.title if signed is None else plain(signed),
+        gated=_with_files(tx, rules, found, found.gated, request, person),
         attempts=tuple(
             replace(one, remedy=signer_remedy(one.reason) if one.commit is not None else one.remedy)
             for one in found.attempts
@@ -99,15 +106,15 @@ def anchors(services: Services, tx: Tx) -> tuple[Anchor, ...]:
     return (anchor_of(tx, where, head.seq, head.hash),)
 
 
-def _with_files(tx: Tx, rules: Rules, card: Card, gated: Gated, person: PrincipalName | None) -> Gated:
-    content = requests.get(tx, card.view.ask.id)
-    if content is None:
+def _with_files(
+    tx: Tx, rules: Rules, card: Card, gated: Gated, request: Request | None, person: PrincipalName | None
+) -> Gated:
+    if request is None:
         return gated
-    request = read_request(content)
     may = decisions_of(standing_rules(tx, rules), card.view.ask)
     shown = person if person in may else next(iter((*card.missing_people, *may)), None)
     files = () if shown is None else tuple(_files(request, gated.repository, shown, may[shown]))
-    return replace(gated, request=content.decode("utf-8"), files=files)
+    return replace(gated, request=request_bytes(request).decode("utf-8"), files=files)
 
 
 def _files(

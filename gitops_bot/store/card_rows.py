@@ -42,6 +42,12 @@ _REFUSED: Final = (
     .order_by(ledger.c.id.desc())
     .limit(bindparam("most"))
 )
+_SPENT: Final = (
+    select(ledger.c.facts)
+    .where(ledger.c.ask == bindparam("of"), ledger.c.kind == EventKind.GRANT_SPENT.value)
+    .order_by(ledger.c.id.desc())
+    .limit(1)
+)
 _CHANNEL: Final = (
     select(ledger.c.channel)
     .where(ledger.c.ask == bindparam("of"), ledger.c.kind == EventKind.ASK_ANSWERED.value)
@@ -95,6 +101,13 @@ def refused_votes(tx: Tx, ask: str, limit: int) -> list[RefusedVote]:
         RefusedVote(row.at, row.principal, row.channel, row.reason, json.loads(row.facts))
         for row in tx.execute(_REFUSED, {"of": ask, "most": limit})
     ]
+
+
+def execution_of(tx: Tx, ask: str) -> str | None:
+    """Name the execution that the ledger says an ask's grant was spent on; the table itself is found by id alone."""
+    facts: str | None = tx.execute(_SPENT, {"of": ask}).scalar_one_or_none()
+    found = None if facts is None else json.loads(facts).get("execution")
+    return found if isinstance(found, str) else None
 
 
 def channel_of_end(tx: Tx, ask: str) -> str | None:
