@@ -169,6 +169,12 @@ class People:
         rules = replace(self.stage.rules, policy=policy_of({**UNNAMED, **patch}))
         return replace(self, stage=replace(self.stage, rules=rules))
 
+    def with_verbs(self, verbs: Mapping[str, Any]) -> "People":
+        """Give the same people under a policy with other verbs, or with more."""
+        patch = {f"verbs/{name}": rule for name, rule in verbs.items()}
+        rules = replace(self.stage.rules, policy=policy_of({**UNNAMED, **patch}))
+        return replace(self, stage=replace(self.stage, rules=rules))
+
     def without(self, name: str) -> "People":
         """Give the same people under a policy that somebody left."""
         policy = self.stage.rules.policy
