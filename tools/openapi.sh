@@ -2,6 +2,7 @@
 # Writes docs/openapi.json anew from the routes of the HTTP API; a test compares the two.
 set -eu
 cd "$(dirname "$0")/.."
+trap 'rm -f docs/openapi.json.new' EXIT
 .venv/bin/python -c '
 import sys
 from gitops_bot.bootstrap.workspace import Services

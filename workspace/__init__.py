@@ -9,7 +9,12 @@ from flask import Flask
 from gitops_bot.api.grammar import MAX_BODY
 from gitops_bot.bootstrap.workspace import Services
 from workspace import pages, problems
+from workspace.api.agents import agents
+from workspace.api.asks import asks
+from workspace.api.captures import captures
 from workspace.api.enrolment import enrolment
+from workspace.api.history import history
+from workspace.api.inbox import inbox
 from workspace.api.oidc import provided
 from workspace.api.openapi import documents
 from workspace.api.requests import SERVICES, WAITING
@@ -33,7 +38,8 @@ def create_app(services: Services, waiting: Waiting | None = None, tries: limits
     limits.install(app, tries)
     headers.install(app)
     pages.install(app)
-    app.register_blueprint(api)
+    for part in (api, asks, inbox, agents, captures, history):
+        app.register_blueprint(part)
     app.register_blueprint(documents)
     app.register_blueprint(health)
     for door in (signing, enrolment, own, waiting_shells, provided):

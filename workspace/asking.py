@@ -192,7 +192,7 @@ def refuse_answer(services: Services, token: str, ask_id: str) -> Refused:
         own = ask.requester == caller.agent.principal
         reason = Reason.SELF_APPROVAL if own else Reason.NOT_AUTHORISED
         reason = Reason.GATED if ask.kind is AskKind.GATED else reason
-        detail = "An agent's token never answers. People answer where the policy says; over HTTP nobody can as yet."
+        detail = "An agent's token never answers; a person does, in the workspace or after `gitops-bot login`."
         refused = refuse(reason, detail, ask=ask.id)
         entry = Entry(
             EventKind.VOTE_REFUSED,

@@ -1,4 +1,4 @@
-"""What agents do with captures over HTTP: ask for a measured trace, look, take the wish back.
+"""What agents do with captures over HTTP: ask for a measured trace, look, take the wish back; and their owners.
 
 Each function is one service. An artefact is hashed outside of any transaction; what it hashed to is compared inside.
 """
@@ -6,20 +6,27 @@ Each function is one service. An artefact is hashed outside of any transaction; 
 from pathlib import Path
 
 from gitops_bot.api.grammar import CaptureBody, Page
+from gitops_bot.authority.closing import withdraw
+from gitops_bot.authority.sessions import Person
 from gitops_bot.bootstrap.workspace import Services
-from gitops_bot.broker.captures import Answered, Request, end_if_deserted, request
+from gitops_bot.broker.captures import Answered, Request, apply, end_if_deserted, leave, request
 from gitops_bot.broker.machine import Event, advance
 from gitops_bot.core.asks import AskState, late
 from gitops_bot.core.captures import CaptureState
 from gitops_bot.core.errors import Reason, Refusal, Refused, refuse
-from gitops_bot.store import agents, asks, captures, waiters
+from gitops_bot.core.ledger import Entry, EventKind
+from gitops_bot.core.principals import PrincipalName
+from gitops_bot.core.verdicts import Channel
+from gitops_bot.store import agents, asks, captures, ledger, waiters
 from gitops_bot.store.captures import Capture
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.states import SeatState, WaiterKind
 from workspace.asking import ASKING, request_run
+from workspace.auth.people import again
 from workspace.callers import Caller, authenticate
 
 _FINISHED = (CaptureState.READY, CaptureState.RESCOPED)
+_PAGE = 100
 _OVER = (CaptureState.DENIED, CaptureState.FAILED, CaptureState.CANCELLED)
 
 
@@ -113,6 +120,15 @@ def list_captures(services: Services, token: str, page: Page) -> tuple[list[Capt
     return shown, found[-1].id if len(found) == page.limit else None
 
 
+def list_all(services: Services, page: Page) -> tuple[list[Capture], str | None]:
+    """Read a page of all captures, as `list_captures`."""
+    with services.database.read() as tx:
+        found = captures.page(tx, page.after, page.limit)
+    over = (*_OVER, *_FINISHED)
+    shown = [capture for capture in found if not page.only_open or capture.state not in over]
+    return shown, found[-1].id if len(found) == page.limit else None
+
+
 def cancel_capture(services: Services, token: str, capture_id: str, reason: str) -> Capture:
     """Take the caller's wish back; a capture that nobody wants any more is cancelled and its ask withdrawn.
 
@@ -126,28 +142,105 @@ def cancel_capture(services: Services, token: str, capture_id: str, reason: str)
         if advance(capture.state, Event.ALL_LEFT) is None:
             detail = f"The capture is {capture.state.value} already."
             return refuse(Reason.ALREADY_SETTLED, detail, capture=capture.id, state=capture.state.value)
-        for seat in captures.seats(tx, capture.id):
-            if seat.state is SeatState.WAITING and _is_mine(tx, caller, seat.run):
-                captures.leave(tx, seat, SeatState.GONE)
-        for kind, waiter in waiters.of_ask(tx, capture.ask) if capture.ask else ():
-            if kind is WaiterKind.REQUEST and _is_mine(tx, caller, waiter):
-                assert capture.ask is not None
-                waiters.remove(tx, capture.ask, kind, waiter)
-                if caller.run is None:
-                    agents.end_run(tx, waiter, "withdrawn")
+        _leave(tx, capture, caller.agent, caller.run)
         end_if_deserted(tx, capture, caller.agent.principal, reason or "withdrawn by its requester")
-        changed = captures.get(tx, capture.id)
-        assert changed is not None
-        return changed
+        return _again(tx, capture)
 
     return services.decide(work)
 
 
-def _is_mine(tx: Tx, caller: Caller, run_id: str) -> bool:
-    if caller.run is not None:
-        return run_id == caller.run.id
-    run = agents.run(tx, run_id)
-    return run is not None and run.agent == caller.agent.id
+def cancel_as_owner(services: Services, person: Person, capture_id: str, reason: str) -> Capture:
+    """Cancel a capture as the owner of the agent that asked for it, whoever waits for it: each is told, and nothing is
+    denied.
+
+    Raises:
+        Refusal: there is none, its agent belongs to somebody else, or it is finished.
+    """
+
+    def work(tx: Tx) -> Capture | Refused:
+        who = again(tx, person).principal.name
+        capture = captures.get(tx, capture_id, lock=True)
+        if capture is None:
+            return refuse(Reason.NOT_FOUND, capture=capture_id)
+        agent = agents.get(tx, capture.agent)
+        said = reason or f"cancelled by {who}"
+        refused = None
+        if agent is None or agent.owner != who:
+            refused = refuse(Reason.NOT_AUTHORISED, "Only the owner of the agent that asked cancels its capture.")
+        elif advance(capture.state, Event.WITHDRAWN) is None:
+            state = capture.state.value
+            refused = refuse(Reason.ALREADY_SETTLED, f"The capture is {state} already.", state=state)
+        if refused is not None:
+            ledger.append(tx, _refused(tx, capture, who, refused))
+            return refused
+        ask = asks.get(tx, capture.ask, lock=True) if capture.ask else None
+        if ask is not None and ask.state is AskState.OPEN:
+            withdraw(tx, ask.id, by=who, reason=said)
+        apply(tx, capture, Event.WITHDRAWN, said)
+        return _again(tx, capture)
+
+    return services.decide(work)
+
+
+def _refused(tx: Tx, capture: Capture, who: PrincipalName, refused: Refused) -> Entry:
+    return Entry(
+        EventKind.ACT_REFUSED,
+        tx.now,
+        ask=capture.ask,
+        capture=capture.id,
+        agent=capture.agent,
+        principal=who,
+        channel=Channel.WORKSPACE.value,
+        reason=refused.reason.value,
+        facts={"act": EventKind.CAPTURE_CANCELLED.value},
+    )
+
+
+def leave_all(tx: Tx, agent: agents.Agent, by: PrincipalName, reason: str) -> frozenset[str]:
+    """Take an agent away from every capture that it waits for, its loops included; give the asks of captures that go
+    on, because others wait for them."""
+    for loop in agents.all_loops(tx):
+        if loop.agent == agent.id:
+            leave(tx, loop.id, reason)
+    going_on: set[str] = set()
+    after = ""
+    while found := captures.page_of(tx, agent.id, None, after, _PAGE):
+        after = found[-1].id
+        for row in found:
+            capture = captures.get(tx, row.id, lock=True) if row.state in captures.ACTIVE else None
+            if capture is None or capture.state not in captures.ACTIVE:
+                continue
+            _leave(tx, capture, agent, None)
+            end_if_deserted(tx, capture, by, reason)
+            if capture.ask is not None and _again(tx, capture).state in captures.ACTIVE:
+                going_on.add(capture.ask)
+    return frozenset(going_on)
+
+
+def _again(tx: Tx, capture: Capture) -> Capture:
+    changed = captures.get(tx, capture.id)
+    assert changed is not None
+    return changed
+
+
+def _leave(tx: Tx, capture: Capture, agent: agents.Agent, run: agents.Run | None) -> None:
+    """Let nobody of an agent's wait for a capture any more, or with `run` that run alone."""
+    for seat in captures.seats(tx, capture.id):
+        if seat.state is SeatState.WAITING and _is_of(tx, agent, run, seat.run):
+            captures.leave(tx, seat, SeatState.GONE)
+    for kind, waiter in waiters.of_ask(tx, capture.ask) if capture.ask else ():
+        if kind is WaiterKind.REQUEST and _is_of(tx, agent, run, waiter):
+            assert capture.ask is not None
+            waiters.remove(tx, capture.ask, kind, waiter)
+            if run is None:
+                agents.end_run(tx, waiter, "withdrawn")
+
+
+def _is_of(tx: Tx, agent: agents.Agent, run: agents.Run | None, run_id: str) -> bool:
+    if run is not None:
+        return run_id == run.id
+    found = agents.run(tx, run_id)
+    return found is not None and found.agent == agent.id
 
 
 def _own(tx: Tx, caller: Caller, capture_id: str, *, lock: bool) -> Capture:

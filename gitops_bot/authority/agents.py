@@ -126,14 +126,12 @@ def pause(tx: Tx, slug: str, by: PrincipalName, reason: str) -> Changed | Refuse
 
 
 def resume(tx: Tx, slug: str, by: PrincipalName) -> Changed | Refused:
-    """Resume a paused agent."""
+    """Resume a paused agent, or start a draft."""
     agent = _locked(tx, slug)
     if isinstance(agent, Refused):
         return agent
     if agent.state is AgentState.ACTIVE:
         return Changed(agent, repeated=True)
-    if agent.state is not AgentState.PAUSED:
-        return refuse(Reason.BAD_PARAMS, f"The agent is {agent.state.value}, not paused.", state=agent.state.value)
     return _set(tx, agent, AgentState.ACTIVE, EventKind.AGENT_RESUMED, by, None)
 
 

@@ -30,9 +30,10 @@ READERS: tuple[Callable[[bytes], object], ...] = (
 )
 QUERIES: tuple[Callable[[Mapping[str, str]], object], ...] = (
     query_grammar.parse_inbox,
-    query_grammar.parse_list,
+    query_grammar.parse_newest,
     query_grammar.parse_agents,
-    query_grammar.parse_numbered,
+    query_grammar.parse_thread,
+    query_grammar.parse_export,
     query_grammar.parse_ledger,
 )
 NAMES = st.sampled_from(
@@ -63,7 +64,7 @@ def test_objects_give_a_value_or_malformed(members: dict[str, Any]) -> None:
 
 
 PARAMETERS = st.sampled_from(
-    ["agent", "verb", "kind", "risk", "channel", "text", "snoozed", "before", "after", "limit"]
+    ["agent", "verb", "kind", "risk", "channel", "text", "snoozed", "before", "after", "limit", "since"]
 )
 
 

@@ -7,11 +7,14 @@ from typing import Final
 
 from gitops_bot.api.grammar import MAX_CANDIDATES, MAX_REASON, MODES
 from gitops_bot.api.members import MAX_KEY
+from gitops_bot.api.person.grammar import MAX_CEREMONY
 from gitops_bot.core.asks import MAX_OPTIONS, MAX_TEXT
 from workspace.api.shapes import ANY_OBJECT, BOOLEAN, MS, NAME, many, obj, one_of, or_null, text
 
 _DURATION: Final = text(pattern="[1-9][0-9]{0,5}(?:s|m|h|d)", description="90s, 30m, 2h or 7d")
 KEY: Final = text(MAX_KEY, pattern=r"[\x21-\x7e]+")
+ASSERTION: Final = obj({"ceremony": text(MAX_CEREMONY, pattern="[A-Za-z0-9._~-]+"), "credential": ANY_OBJECT})
+FRESH: Final = {**or_null(ASSERTION), "description": "what a passkey said to the act that the refusal asks to confirm"}
 _COUNT: Final = {"type": "integer", "minimum": 0, "maximum": 9_999_999}
 
 ASK: Final = obj(

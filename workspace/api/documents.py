@@ -6,10 +6,11 @@ from gitops_bot.authority.queries import AskView
 from gitops_bot.broker.captures import Answered
 from gitops_bot.core.asks import Ask, AskKind
 from gitops_bot.core.captures import CHECK_STATE
-from gitops_bot.core.errors import Refused
+from gitops_bot.core.errors import SENTENCES, Refused
 from gitops_bot.core.strictjson import loads
 from gitops_bot.policy.rules import Quorum
 from gitops_bot.store.captures import Capture
+from workspace.problems import status_of
 
 
 def ask_short(ask: Ask) -> dict[str, Any]:
@@ -139,3 +140,15 @@ def answered(result: Answered, trace_id: str) -> dict[str, Any]:
     if row is not None and row.knobs is not None:
         document["knobs"] = dict(row.knobs)
     return document
+
+
+def refusal(refused: Refused) -> dict[str, Any]:
+    """Show a refusal as its problem document says it, where it is one of several results."""
+    return {
+        "type": f"urn:gitops-bot:refusal:{refused.reason.value}",
+        "title": SENTENCES[refused.reason],
+        "status": status_of(refused.reason),
+        "detail": refused.sentence,
+        "reason": refused.reason.value,
+        "facts": {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in refused.facts.items()},
+    }

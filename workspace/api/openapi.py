@@ -27,12 +27,13 @@ from workspace.api.described import (
 )
 from workspace.api.elsewhere import ELSEWHERE
 from workspace.api.schemas import SCHEMAS
-from workspace.api.shapes import ANY_OBJECT, NAME, STRING, ULID, ref
+from workspace.api.shapes import ANY_OBJECT, SLUG, STRING, ULID, ref
+from workspace.auth import cookies, csrf
 from workspace.problems import MEDIA_TYPE
 
 PREFIX: Final = "/api/v1"
 VERSION: Final = "1"
-PATH: Final[Mapping[str, Schema]] = {"ask_id": ULID, "capture_id": ULID, "slug": NAME}
+PATH: Final[Mapping[str, Schema]] = {"ask_id": ULID, "capture_id": ULID, "slug": SLUG}
 """The schemas of parameters in paths, by name; others are plain strings."""
 _PARAMETER: Final = re.compile(r"<(?:[a-z]+:)?([a-z_]+)>")
 _KEPT: Final = "gitops_bot.openapi"
@@ -45,11 +46,11 @@ _SCHEMES: Final = {
     "cookie": {
         "type": "apiKey",
         "in": "cookie",
-        "name": "__Host-gitops-bot",
+        "name": cookies.NAME,
         "description": "A person's session in a browser, opened by a passkey. What changes anything also takes the"
         " token of the page in `X-CSRF-Token`, and the origin of the workspace.",
     },
-    "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "The page's own token."},
+    "csrf": {"type": "apiKey", "in": "header", "name": csrf.HEADER, "description": "The page's own token."},
     "personBearer": {
         "type": "http",
         "scheme": "bearer",
@@ -86,6 +87,7 @@ def document(app: Flask) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations(app):
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    told = {status for one in operations(app) for status in _refusals(one)}
     return {
         "openapi": "3.1.1",
         "info": {
@@ -99,7 +101,17 @@ def document(app: Flask) -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": dict(SCHEMAS), "securitySchemes": _SCHEMES},
+        "components": {
+            "schemas": dict(SCHEMAS),
+            "responses": {
+                _word(status): {
+                    "description": HTTPStatus(status).phrase,
+                    "content": {MEDIA_TYPE: {"schema": ref("Problem")}},
+                }
+                for status in sorted(told)
+            },
+            "securitySchemes": _SCHEMES,
+        },
     }
 
 
@@ -108,9 +120,25 @@ def written(app: Flask) -> str:
     return json.dumps(document(app), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def _refusals(operation: Operation) -> tuple[int, ...]:
+    unsafe = operation.method not in ("GET", "HEAD")
+    return operation.description.statuses(in_path="{" in operation.path, unsafe=unsafe)
+
+
+def _security(operation: Operation) -> list[dict[str, list[str]]]:
+    ways = [dict(way) for who in operation.description.by for way in _SECURITY[who]]
+    if operation.method in csrf.SAFE:
+        for way in ways:
+            way.pop("csrf", None)
+    return ways
+
+
+def _word(status: int) -> str:
+    return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
+
+
 def _operation(operation: Operation) -> dict[str, Any]:
     told = operation.description
-    unsafe = operation.method not in ("GET", "HEAD")
     names = re.findall(r"\{([a-z_]+)\}", operation.path)
     parameters = [
         {
@@ -128,17 +156,11 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "operationId": operation.name.replace(".", "_"),
         "summary": told.summary,
         "tags": [operation.path.removeprefix(PREFIX + "/").split("/")[0]],
-        "security": [way for who in told.by for way in _SECURITY[who]],
+        "security": _security(operation),
         "parameters": parameters,
         "responses": {
             **{str(status): _answer(status, answer) for status, answer in told.answers.items()},
-            **{
-                str(status): {
-                    "description": HTTPStatus(status).phrase,
-                    "content": {MEDIA_TYPE: {"schema": ref("Problem")}},
-                }
-                for status in told.statuses(in_path=bool(names), unsafe=unsafe)
-            },
+            **{str(status): {"$ref": f"#/components/responses/{_word(status)}"} for status in _refusals(operation)},
         },
     }
     if told.body is not None:

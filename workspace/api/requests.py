@@ -1,22 +1,22 @@
 """What each view of the API takes from the request at hand: the services, a body, a query, an id in the path."""
 
-from typing import Final, cast
+from typing import Any, Final
 
-from flask import current_app, request
+from flask import Response, jsonify, request
 from werkzeug.exceptions import UnsupportedMediaType
 
 from gitops_bot.api.grammar import ID
-from gitops_bot.bootstrap.workspace import Services
+from gitops_bot.authority.queries import AskView
+from gitops_bot.authority.sessions import Person
 from gitops_bot.core.errors import Malformed, Reason, Refusal, refuse
+from workspace.api import documents
+from workspace.auth.people import has_agent_token, person_here
 from workspace.callers import authenticate, bearer_token
+from workspace.serving import SERVICES as SERVICES
+from workspace.serving import WAITING as WAITING
+from workspace.serving import services as services
 
-SERVICES: Final = "gitops_bot.services"
-WAITING: Final = "gitops_bot.waiting"
-
-
-def services() -> Services:
-    """Give what this application calls with."""
-    return cast("Services", current_app.extensions[SERVICES])
+_PEOPLE_ONLY: Final = "This takes a person who is signed in; an agent's token never does it."
 
 
 def agent_token() -> str:
@@ -29,6 +29,19 @@ def agent_token() -> str:
     with services().database.read() as tx:
         authenticate(tx, token)
     return token
+
+
+def person() -> Person:
+    """Give the person of the request.
+
+    Raises:
+        Unauthorized: nobody is signed in, or a token stands for nobody.
+        Refusal: it is an agent's token.
+    """
+    if has_agent_token():
+        agent_token()
+        raise Refusal(refuse(Reason.NOT_AUTHORISED, _PEOPLE_ONLY))
+    return person_here()
 
 
 def body(*, optional: bool = False) -> bytes:
@@ -68,3 +81,14 @@ def ask_id(text: str) -> str:
     if not ID.fullmatch(text):
         raise Refusal(refuse(Reason.NOT_FOUND))
     return text
+
+
+def whole(view: AskView) -> dict[str, Any]:
+    """Show an ask with all that is known of its decision."""
+    here = services()
+    return documents.ask_whole(view, here.rules.environment, here.approvals)
+
+
+def listed(items: list[dict[str, Any]], following: str | None, **more: Any) -> Response:
+    """Answer with one page of a list."""
+    return jsonify({"items": items, "next": following, **more})

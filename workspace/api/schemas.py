@@ -28,7 +28,7 @@ from workspace.api.shapes import (
 
 _REASON: Final = one_of([reason.value for reason in Reason])
 _FACT: Final[Schema] = {"type": ["string", "integer", "boolean", "null", "array"], "items": STRING}
-_SHORT: Final[Mapping[str, Schema]] = {
+SHORT: Final[Mapping[str, Schema]] = {
     "id": ULID,
     "kind": one_of([kind.value for kind in AskKind]),
     "state": one_of([state.value for state in AskState]),
@@ -48,7 +48,7 @@ _SHORT: Final[Mapping[str, Schema]] = {
     "superseded_by": or_null(ULID),
 }
 WHOLE: Final[Mapping[str, Schema]] = {
-    **_SHORT,
+    **SHORT,
     "options": many(obj({"id": STRING, "label": STRING}), MAX_OPTIONS),
     "candidates": many(STRING),
     "action": or_null(ANY_OBJECT),
@@ -70,8 +70,18 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         }
     ),
     "Reason": _REASON,
+    "Refusal": obj(
+        {
+            "type": STRING,
+            "title": STRING,
+            "status": INTEGER,
+            "detail": STRING,
+            "reason": ref("Reason"),
+            "facts": {"type": "object", "additionalProperties": _FACT},
+        }
+    ),
     "Binding": obj({"action_hash": DIGEST, "policy": DIGEST, "run_version": INTEGER}),
-    "AskShort": obj(_SHORT),
+    "AskShort": obj(SHORT),
     "Ask": obj(WHOLE),
     "AskOpened": obj({**WHOLE, "repeated": BOOLEAN}),
     "Signed": obj({"answered_by": STRING, "repository": or_null(STRING), "branch": STRING, "command": STRING}),

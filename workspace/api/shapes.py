@@ -76,6 +76,7 @@ MS: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER, "d
 ANYTHING: Final[Schema] = {}
 ULID: Final = text(pattern="[0-9a-hjkmnp-tv-z]{26}")
 NAME: Final = text(pattern="[a-z][a-z0-9-]{0,31}")
+SLUG: Final = text(pattern="[a-z][a-z0-9-]{0,62}")
 DIGEST: Final = text(pattern="sha256:[0-9a-f]{64}")
 ANY_OBJECT: Final[Schema] = {"type": "object"}
 AFTER: Final[Schema] = {**STRING, "description": "the `next` of the page before"}

@@ -21,10 +21,11 @@ from gitops_bot.core.statements import MOST_IN_BATCH
 MAX_MESSAGE: Final = 8_000
 MAX_NAME: Final = 64
 MAX_PURPOSE: Final = 500
-MAX_CEREMONY: Final = 200
+MAX_CEREMONY: Final = 128
 SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
 NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}", re.ASCII)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+_CEREMONY: Final = re.compile(r"[A-Za-z0-9._~-]+", re.ASCII)
 _ECHO: Final = ("action_hash", "policy", "run_version")
 _GIVEN: Final = ("option", "text", *_ECHO)
 
@@ -160,7 +161,9 @@ def _assertion(body: Mapping[str, Any], name: str) -> Assertion | None:
     ceremony, credential = optional(found, "ceremony", str), optional(found, "credential", dict)
     if ceremony is None or credential is None:
         raise Malformed(f"{name} is a ceremony and a credential", where="body")
-    return Assertion(checked(ceremony, "ceremony", MAX_CEREMONY), MappingProxyType(credential))
+    if len(ceremony) > MAX_CEREMONY or not _CEREMONY.fullmatch(ceremony):
+        raise Malformed("a ceremony is the id that it was begun with", where="body")
+    return Assertion(ceremony, MappingProxyType(credential))
 
 
 def _only(found: Mapping[str, Any], names: tuple[str, ...]) -> None:

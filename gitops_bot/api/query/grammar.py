@@ -18,7 +18,8 @@ from gitops_bot.core.verdicts import Channel
 
 MAX_SOUGHT: Final = 200
 RISKS: Final = ("low", "normal", "high")
-EVENT: Final = re.compile(r"[a-z_]{1,32}\.[a-z_]{1,32}", re.ASCII)
+EVENT: Final = re.compile(r"[a-z_.]{1,64}", re.ASCII)
+CURSOR: Final = re.compile(r"[0-9]{1,18}(?:\.[0-9a-z]{0,26})?", re.ASCII)
 VERB: Final = re.compile(r"[a-z][a-z0-9_.]{0,130}", re.ASCII)
 
 
@@ -39,13 +40,16 @@ class InboxQuery:
 
 @dataclass(frozen=True, slots=True)
 class LedgerQuery:
-    """`GET /ledger`: what to look for (None: anything), after which place in the sealed order, and how many."""
+    """`GET /ledger`: what to look for ('': anything; `kind` is the beginning of one), between which times (ms), below
+    which place in the sealed order (None: from the newest), and how many."""
 
-    kind: str | None
-    ask: str | None
-    agent: str | None
-    principal: str | None
-    after: int
+    kind: str
+    ask: str
+    agent: str
+    principal: str
+    since: int
+    until: int
+    before: int | None
     limit: int
 
 
@@ -69,14 +73,14 @@ def parse_inbox(query: Mapping[str, str]) -> InboxQuery:
     )
 
 
-def parse_list(query: Mapping[str, str]) -> tuple[str, int]:
-    """Read the query of a list by id: `after`, `limit`.
+def parse_newest(query: Mapping[str, str]) -> tuple[str | None, int]:
+    """Read the query of a list by id, newest first: `before`, `limit`.
 
     Raises:
         Malformed: another name, or a value of a wrong form.
     """
-    known(query, ("after", "limit"))
-    return _matching(query, "after", ID) or "", _limit(query)
+    known(query, ("before", "limit"))
+    return _matching(query, "before", ID), _limit(query)
 
 
 def parse_agents(query: Mapping[str, str]) -> tuple[str, int]:
@@ -89,14 +93,24 @@ def parse_agents(query: Mapping[str, str]) -> tuple[str, int]:
     return _matching(query, "after", SLUG) or "", _limit(query)
 
 
-def parse_numbered(query: Mapping[str, str]) -> tuple[int, int]:
-    """Read the query of a list by number, as a thread: `after`, `limit`.
+def parse_thread(query: Mapping[str, str]) -> tuple[str, int]:
+    """Read the query of a thread: `after`, a number or the `next` of the page before, and `limit`.
 
     Raises:
         Malformed: another name, or a value of a wrong form.
     """
     known(query, ("after", "limit"))
-    return _after(query), _limit(query)
+    return _matching(query, "after", CURSOR) or "0", _limit(query)
+
+
+def parse_export(query: Mapping[str, str]) -> int:
+    """Read the query of an export: `after`, a place in the sealed order.
+
+    Raises:
+        Malformed: another name, or no number.
+    """
+    known(query, ("after",))
+    return _whole(query, "after", 0)
 
 
 def parse_ledger(query: Mapping[str, str]) -> LedgerQuery:
@@ -105,22 +119,24 @@ def parse_ledger(query: Mapping[str, str]) -> LedgerQuery:
     Raises:
         Malformed: another name, or a value of a wrong form.
     """
-    known(query, ("kind", "ask", "agent", "principal", "after", "limit"))
+    known(query, ("kind", "ask", "agent", "principal", "since", "until", "before", "limit"))
     return LedgerQuery(
-        kind=_matching(query, "kind", EVENT),
-        ask=_matching(query, "ask", ID),
-        agent=_matching(query, "agent", SLUG),
-        principal=_matching(query, "principal", NAME),
-        after=_after(query),
+        kind=_matching(query, "kind", EVENT) or "",
+        ask=_matching(query, "ask", ID) or "",
+        agent=_matching(query, "agent", SLUG) or "",
+        principal=_matching(query, "principal", NAME) or "",
+        since=_whole(query, "since", 0),
+        until=_whole(query, "until", MAX_INTEGER),
+        before=_whole(query, "before", 0) if query.get("before") else None,
         limit=_limit(query),
     )
 
 
-def _after(query: Mapping[str, str]) -> int:
-    after = number(query.get("after", "0"), "after")
-    if after > MAX_INTEGER:
-        raise Malformed("after is beyond every number", where="query")
-    return after
+def _whole(query: Mapping[str, str], name: str, absent: int) -> int:
+    found = number(query[name], name) if query.get(name) else absent
+    if found > MAX_INTEGER:
+        raise Malformed(f"{name} is beyond every number", where="query")
+    return found
 
 
 def _limit(query: Mapping[str, str]) -> int:

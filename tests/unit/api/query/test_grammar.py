@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from gitops_bot.api.query.grammar import parse_agents, parse_inbox, parse_ledger, parse_list, parse_numbered
+from gitops_bot.api.query.grammar import (
+    parse_agents,
+    parse_export,
+    parse_inbox,
+    parse_ledger,
+    parse_newest,
+    parse_thread,
+)
 from gitops_bot.core.errors import Malformed
 
 ULID = "01j9zs4v7k8m2q3r5t6w7x8y9z"
@@ -42,14 +49,18 @@ def test_the_filters_of_an_inbox_are_read() -> None:
         (parse_inbox, {"limit": "200"}, {"limit": "201"}),
         (parse_inbox, {"limit": "1"}, {"limit": "0"}),
         (parse_inbox, {}, {"after": ULID}),
-        (parse_list, {"after": ULID}, {"after": "x"}),
+        (parse_newest, {"before": ULID}, {"before": "x"}),
+        (parse_newest, {"limit": "9"}, {"after": ULID}),
         (parse_agents, {"after": "a"}, {"after": "A"}),
-        (parse_numbered, {"after": "9007199254740991"}, {"after": "9007199254740992"}),
-        (parse_numbered, {"after": "0"}, {"after": "-1"}),
-        (parse_numbered, {"after": "10"}, {"after": "01"}),
-        (parse_ledger, {"kind": "ask.opened"}, {"kind": "ask"}),
+        (parse_thread, {"after": "12"}, {"after": "12."[::-1]}),
+        (parse_thread, {"after": f"12.{ULID}"}, {"after": f"12.{ULID}0"}),
+        (parse_export, {"after": "9007199254740991"}, {"after": "9007199254740992"}),
+        (parse_export, {"after": "0"}, {"after": "-1"}),
+        (parse_export, {"after": "10"}, {"after": "01"}),
+        (parse_ledger, {"kind": "ask.opened"}, {"kind": "ASK"}),
         (parse_ledger, {"principal": "alice"}, {"principal": "Alice"}),
-        (parse_ledger, {"ask": ULID, "agent": "a", "after": "3", "limit": "5"}, {"by": "alice"}),
+        (parse_ledger, {"since": "5", "until": "6"}, {"since": "yesterday"}),
+        (parse_ledger, {"ask": ULID, "agent": "a", "before": "3", "limit": "5"}, {"by": "alice"}),
     ],
 )
 def test_each_parameter_has_its_form(read: Callable[[Mapping[str, str]], Any], good: Query, bad: Query) -> None:
