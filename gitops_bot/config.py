@@ -98,6 +98,11 @@ def starter() -> Starter | None:
     )
 
 
+def own_environment() -> dict[str, str]:
+    """Give the whole environment, for services of ours that this process starts in its place; never for an agent."""
+    return dict(os.environ)
+
+
 def is_degraded() -> bool:
     """Tell whether the environment says that there is no approval surface (`BROKER_DEGRADED=1`)."""
     return os.environ.get("BROKER_DEGRADED", "") in ("1", "true")
