@@ -13,28 +13,21 @@ from gitops_bot.bootstrap.showing import show
 from gitops_bot.core.asks import AskKind
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.model import Risk
-from workspace.pages.carding import card_shown
+from workspace.pages.carding import card_shown, line_of
 from workspace.pages.choosing import Chosen, choose, id_of
 from workspace.pages.doing import doing
 from workspace.pages.frame import Page, badge_text, open_page
 from workspace.pages.words import CHANNELS
-from workspace.texts import visible
 
 inbox: Final = Blueprint("inbox", __name__)
 PAGE: Final = 50
-_LONGEST: Final = 300
 _KINDS: Final = ((AskKind.QUESTION, "question"), (AskKind.APPROVAL, "approval"), (AskKind.GATED, "gated"))
 
 
 @inbox.app_template_filter("headline")
 def headline(row: Row) -> str:
     """Give the line that a row is known by: our sentence of an action, else the agent's words in quotes."""
-    if row.summary:
-        return visible(row.summary)
-    if row.ask.kind is not AskKind.QUESTION:
-        return row.ask.verb or ""
-    words = " ".join(row.ask.text.split())
-    return f"“{visible(words[:_LONGEST])}{'…' if len(words) > _LONGEST else ''}”"
+    return line_of(row.ask, row.summary)
 
 
 @inbox.app_template_filter("batchable")

@@ -31,6 +31,7 @@ KEYBOARD: Final = (
             (("d",), "deny"),
             (("1", "…", "9"), "choose an option"),
             (("c",), "comment"),
+            (("Ctrl", "Enter"), "send, from the text"),
             (("h",), "snooze; hold, on a gated ask"),
             (("u",), "back to the list"),
         ),

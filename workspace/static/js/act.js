@@ -198,6 +198,7 @@
   function lacks(form, body, submitter) {
     if (form.dataset.ask && body.option === "deny" && !body.text && !form.dataset.unexplained) {
       form.dataset.unexplained = "asked";
+      form.dataset.wanted = "deny";
       const field = form.querySelector("textarea");
       if (field) {
         field.focus();
