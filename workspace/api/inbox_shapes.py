@@ -170,4 +170,5 @@ def batch_item(one: Answered) -> dict[str, Any]:
     """Say what became of one answer of a batch; a refusal stands as its problem document would."""
     if isinstance(one.result, Refused):
         return {"ask": one.ask, "result": "refused", "problem": documents.refusal(one.result)}
-    return {"ask": one.ask, **result(one.result), "state": one.result.ask.state.value}
+    ended = one.result.verdict.state if isinstance(one.result, Settled) else one.result.ask.state
+    return {"ask": one.ask, **result(one.result), "state": ended.value}
