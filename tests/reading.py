@@ -54,6 +54,18 @@ def statements(database: Database, work: Callable[[Tx], T]) -> tuple[T, list[tup
     return found, [one for one in said if "FROM" in one[0]]
 
 
+def pages(database: Database, read: Callable[[Tx, Any], T], start: Any, following: Callable[[T], Any]) -> Iterator[T]:
+    """Read page after page, each in a transaction of its own, until there is no next."""
+    cursor = start
+    while True:
+        with database.read() as tx:
+            page = read(tx, cursor)
+        yield page
+        cursor = following(page)
+        if cursor is None:
+            return
+
+
 def plan(database: Database, sql: str, values: Any) -> str:
     """Give the plan of a statement. PostgreSQL is told not to prefer a scan of what is a tiny table here."""
     with database.engine.connect() as connection:

@@ -22,7 +22,8 @@ from gitops_bot.store.page_rows import ThreadMessage
 
 MOST: Final = 100
 _CURSOR: Final = re.compile(r"([0-9]{1,18})(?:\.([0-9a-z]{0,26}))?", re.ASCII)
-_END: Final = 2**62
+_END: Final = 10**18 - 1
+"""Above every id, and as long as a cursor may be."""
 
 
 @dataclass(frozen=True, slots=True)

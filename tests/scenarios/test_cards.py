@@ -1,7 +1,7 @@
 """A card says what is to be decided from the structured action and the rows; what an agent wrote stands apart."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -18,6 +18,7 @@ from gitops_bot.core.errors import Reason, Refused
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.store import snoozes, suspensions
+from gitops_bot.store.engine import Tx
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind
 from tests.decisions import VERB, Stage, reason_of, rules_of
@@ -32,7 +33,7 @@ PEOPLE: Final = ("alice", "bob", "carol", "dave", "agent", "mallory", None)
 
 
 @pytest.fixture
-def stage(database: FreshDatabase) -> Iterator[Stage]:
+def stage(database: FreshDatabase) -> Stage:
     return Stage(database.open(Role.WORKSPACE))
 
 
@@ -71,7 +72,8 @@ def test_a_card_is_of_the_action_and_never_of_the_words(stage: Stage) -> None:
 def test_no_such_ask_is_no_card(stage: Stage) -> None:
     """Whatever comes as an id."""
     for ask_id in ("01jd0m1q2w3e4r5t6y7z8x9c0v", "", "\x00", "\ud800", "x" * 500):
-        assert stage.read(lambda tx, of=ask_id: card(tx, stage.rules, of, PrincipalName("bob"))) is None
+        with stage.database.read() as tx:
+            assert card(tx, stage.rules, ask_id, PrincipalName("bob")) is None
 
 
 def test_a_mark_in_everything_that_an_agent_words_is_only_in_agent_text(stage: Stage) -> None:
@@ -324,8 +326,10 @@ def test_refused_attempts_have_a_reason_a_sentence_and_what_to_do(stage: Stage) 
 def test_what_is_off_for_a_person_is_shown_to_them_alone(stage: Stage) -> None:
     """A snooze is one's own."""
     ask = stage.ask()
-    until = stage.write(lambda tx: (snoozes.put_off(tx, ask.id, PrincipalName("bob"), tx.now + 60_000), tx.now)[1])
-    assert see(stage, ask, "bob").snoozed_until == until + 60_000
+    with stage.database.write() as tx:
+        until = tx.now + 60_000
+        snoozes.put_off(tx, ask.id, PrincipalName("bob"), until)
+    assert see(stage, ask, "bob").snoozed_until == until
     assert see(stage, ask, "alice").snoozed_until is None and see(stage, ask, None).snoozed_until is None
 
 
@@ -343,7 +347,7 @@ def test_a_gated_ask_shows_and_takes_nothing(stage: Stage) -> None:
     shown = found.gated
     assert shown is not None and shown.sentence.startswith("No grant was minted.") and shown.grant is None
     assert shown.repository == "https://forge.example/approvals.git"
-    assert shown.branches["bob"] == "refs/heads/gated/test/approvals/bob"  # type: ignore[index] # a name is a string
+    assert shown.branches[PrincipalName("bob")] == "refs/heads/gated/test/approvals/bob"
     assert shown.command == f"gitops-bot approval sign {ask.id}"
     assert "a wall around an owner" in shown.limits_of_this
     assert any("Tier 1 of payments.transfer applies, because amount_minor is at least 1000001" in one for one in
@@ -413,9 +417,13 @@ def test_a_card_reads_by_indexes_however_much_there_is(stage: Stage) -> None:
     ask = gated(stage)
     bound = stage.ask()
     counts = []
+
+    def read(of: str, tx: Tx) -> Card | None:
+        return card(tx, stage.rules, of, PrincipalName("bob"))
+
     for _ in range(2):
         for one in (ask, bound):
-            _, run = statements(stage.database, lambda tx, of=one.id: card(tx, stage.rules, of, PrincipalName("bob")))
+            _, run = statements(stage.database, partial(read, one.id))
             counts.append(len(run))
             for sql, values in run:
                 said = plan(stage.database, sql, values)
