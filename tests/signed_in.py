@@ -45,6 +45,7 @@ class PersonClient:
             sent = {"Origin": self.origin, "Sec-Fetch-Site": "same-origin", "X-CSRF-Token": self.csrf}
         sent |= headers or {}
         named = {name: value for name, value in sent.items() if value is not None}
+        more.setdefault("buffered", True)
         if body is not None:
             more["json"] = body
         return self.http.open(path, method=method, base_url=self.origin, headers=named, **more)

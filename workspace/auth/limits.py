@@ -165,5 +165,5 @@ def limits() -> Limits:
 
 def install(app: Flask, mine: Limits | None = None) -> None:
     """Let an application count its requests so."""
-    app.extensions[_KEY] = mine or Limits()
+    app.extensions[_KEY] = Limits() if mine is None else mine
     app.before_request(check)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy import select
 from werkzeug.test import TestResponse
 
 from gitops_bot.authority.rules import Rules
@@ -20,6 +21,7 @@ from gitops_bot.core.verdicts import Answer, Channel
 from gitops_bot.store import agents, asks
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
+from gitops_bot.store.schema import metadata
 from gitops_bot.store.states import AgentKind, TokenScope
 from tests.asserted import asserted
 from tests.policy_bundles import GONE, load
@@ -47,14 +49,28 @@ class Workplace:
     app: Flask
     client: FlaskClient
     host: Database
+    fresh: FreshDatabase
     tokens: dict[str, str]
     agents: dict[str, agents.Agent]
     hashes: dict[str, str] = field(default_factory=dict)
     woken: list[str] = field(default_factory=list)
+    owner: Database | None = None
 
     def person(self, name: str) -> PersonClient:
         """Give a browser in which somebody enrolled a passkey with a code of the host, and is signed in."""
         return enrolled(self.app, self.services, self.host, name)
+
+    def everything(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Read every row there is, but not when a session was last seen, which looking at a page changes."""
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        if self.owner is None:
+            self.owner = self.fresh.open(Role.OWNER)
+        with self.owner.read() as tx:
+            for name, table in metadata.tables.items():
+                seen = table.c.get("seen_at") if name == "sessions" else None
+                kept = [one for one in table.c if one is not seen]
+                found[name] = sorted((tuple(row) for row in tx.execute(select(*kept))), key=repr)
+        return found
 
     def call(self, method: str, path: str, token: str | None, body: object = None, **more: Any) -> TestResponse:
         """Call the API as the holder of a token, by its name here or itself."""
@@ -124,4 +140,4 @@ def workplace(sqlite_database: FreshDatabase, rules: Rules) -> Iterator[Workplac
             agent = agents.add(tx, name, kind, PrincipalName("agent"), PrincipalName("alice"), "")
             made[name] = agent
             tokens[name] = agents.issue_token(tx, agent.id, scope)
-    yield Workplace(services, app, app.test_client(), host, tokens, made, hashes, woken)
+    yield Workplace(services, app, app.test_client(), host, sqlite_database, tokens, made, hashes, woken)
