@@ -140,6 +140,7 @@ def get(tx: Tx, ask: str, *, lock: bool = False) -> Ask | None:
 
 
 def ask_of(row: Any, options: tuple[Option, ...], candidates: tuple[PrincipalName, ...]) -> Ask:
+    """Make the value of a row of `asks`; what else belongs to it is given."""
     return Ask(
         id=AskId(row.id),
         kind=AskKind(row.kind),
