@@ -263,7 +263,12 @@
     }
     if (form.dataset.ask) {
       forget(form);
-      document.dispatchEvent(new CustomEvent("ask:moved", { detail: { ask: form.dataset.ask, own: true } }));
+      const said = answer.result === "counted" ? "Your vote counts. More are needed before it is decided." : form.dataset.said;
+      if (said) {
+        toast(said);
+      }
+      const moved = { ask: form.dataset.ask, own: true, leaves: "leaves" in form.dataset };
+      document.dispatchEvent(new CustomEvent("ask:moved", { detail: moved }));
     }
     if (done === "single-keys") {
       document.body.dataset.singleKeys = form.elements.single_keys.checked ? "on" : "off";

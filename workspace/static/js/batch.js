@@ -11,6 +11,7 @@
   }
   const form = bar.querySelector("[data-batch-form]");
   const list = bar.querySelector("[data-batch-items]");
+  const fields = form.querySelector("[data-batch-fields]");
   const answer = form.querySelector("[data-answer]");
   let sending = false;
   let reported = false;
@@ -45,7 +46,7 @@
     bar.hidden = rows.length === 0;
     if (rows.length) {
       bar.querySelector("[data-batch-count]").textContent = `${rows.length} × ${rows[0].dataset.verb}`;
-      form.hidden = false;
+      fields.hidden = false;
       say("");
     }
   }
@@ -100,6 +101,7 @@
       const answered = await window.act.answerBatch(items);
       const asks = report(answered.items || []);
       reported = true;
+      fields.hidden = true;
       form.elements.text.value = "";
       clearMarks();
       asks.forEach((ask) => document.dispatchEvent(new CustomEvent("ask:moved", { detail: { ask, own: true } })));
@@ -133,7 +135,7 @@
 
   document.addEventListener("rows:changed", draw);
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target.id === "list") {
+    if ((event.detail.target || event.target).id === "list") {
       draw();
     }
   });

@@ -32,6 +32,10 @@
     const wanted = now >= 0 ? now + by : by > 0 ? place : place - 1;
     const next = all[Math.max(0, Math.min(all.length - 1, wanted))];
     place = all.indexOf(next);
+    const more = next === all[all.length - 1] && document.querySelector(".asks .more a");
+    if (more) {
+      more.click();
+    }
     next.focus();
     next.scrollIntoView({ block: "nearest" });
     return next;
@@ -41,6 +45,9 @@
     const through = inCard();
     const next = move(by);
     if (through && next && !next.hasAttribute("aria-current")) {
+      // From card to card is one step back for the browser's history, however many there were.
+      next.setAttribute("hx-replace-url", next.getAttribute("href"));
+      next.removeAttribute("hx-push-url");
       next.click();
     } else if (through && card()) {
       card().focus({ preventScroll: true });
@@ -239,11 +246,12 @@
   }
 
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target.id === "detail" && card()) {
+    const where = event.detail.target || event.target;
+    if (where.id === "detail" && card()) {
       follow();
       window.scrollTo(0, 0);
       card().focus({ preventScroll: true });
-    } else if (event.detail.target.id === "list") {
+    } else if (where.id === "list") {
       follow();
     }
   });

@@ -151,24 +151,52 @@
     }
   }
 
-  function refreshRow(ask) {
-    const row = document.getElementById(`row-${ask}`);
-    if (!row) {
+  // A piece is taken over only where it differs from what stands there, so that nothing moves under somebody's hands;
+  // what they typed or unfolded is looked at in the moment of the exchange, not when the piece was asked for.
+  const known = new WeakMap();
+
+  async function exchange(find, path, before, after) {
+    let response;
+    try {
+      response = await fetch(path + window.location.search, {
+        credentials: "same-origin",
+        redirect: "error",
+        headers: { "HX-Request": "true", Accept: "text/html" },
+      });
+    } catch (error) {
       return;
     }
-    const focused = row.contains(document.activeElement);
-    const marked = row.querySelector("[data-mark]:checked") !== null;
-    window.htmx.ajax("GET", `/asks/${ask}/row${window.location.search}`, { target: row, swap: "outerHTML" }).then(() => {
-      const link = document.querySelector(`#row-${ask} .ask-link`);
-      if (!link) {
-        return;
-      }
-      if (focused) {
-        link.focus();
-      }
-      const mark = document.querySelector(`#row-${ask} [data-mark]`);
-      if (marked && mark) {
+    const html = response.ok ? await response.text() : "";
+    const place = find();
+    const plain = html.replace(/<time[^>]*>[^<]*<\/time>/g, "");
+    if (!place || html === "" || known.get(place) === plain) {
+      return;
+    }
+    const kept = before(place);
+    window.htmx.swap(place, html, { swapStyle: "outerHTML", swapDelay: 0, settleDelay: 0 });
+    const now = find();
+    if (now) {
+      known.set(now, plain);
+      after(now, kept);
+    }
+  }
+
+  function refreshRow(ask) {
+    const find = () => document.getElementById(`row-${ask}`);
+    if (!find()) {
+      return;
+    }
+    const before = (row) => ({
+      focused: row.contains(document.activeElement),
+      marked: row.querySelector("[data-mark]:checked") !== null,
+    });
+    exchange(find, `/asks/${ask}/row`, before, (row, kept) => {
+      const mark = row.querySelector("[data-mark]");
+      if (kept.marked && mark) {
         mark.checked = true;
+      }
+      if (kept.focused) {
+        row.querySelector(".ask-link").focus();
       }
       document.dispatchEvent(new CustomEvent("rows:changed"));
     });
@@ -252,39 +280,50 @@
     }
   }
 
+  function held(card) {
+    return {
+      typed: typed(card),
+      unfolded: [...card.querySelectorAll("details[data-part][open]")].map((one) => one.dataset.part),
+      state: card.dataset.state,
+      focused: card.contains(document.activeElement) ? document.activeElement.id || "card" : "",
+    };
+  }
+
+  function settled(card, kept, words) {
+    putBack(card, kept.typed, words);
+    for (const part of card.querySelectorAll("details[data-part]")) {
+      part.open = part.open || kept.unfolded.includes(part.dataset.part);
+    }
+    if (kept.focused) {
+      (document.getElementById(kept.focused) || card).focus({ preventScroll: true });
+    }
+    const outcome = card.querySelector("[data-outcome] .outcome-head");
+    if (kept.state === "OPEN" && outcome) {
+      const who = card.querySelector("[data-outcome-who]").textContent.split("·");
+      window.act.toast(`${outcome.textContent} By ${who[0].trim()}.`);
+    }
+  }
+
   function refreshCard(ask, words) {
-    const card = document.querySelector("#card");
-    if (!card || card.dataset.card !== ask) {
+    const find = () => document.querySelector(`#card[data-card="${CSS.escape(ask)}"]`);
+    const card = find();
+    if (!card) {
       return;
     }
-    if (card.querySelector('[aria-busy="true"]')) {
+    if (card.querySelector('[aria-busy="true"]') || window.act.armed()) {
       window.setTimeout(() => refreshCard(ask, words), 1000);
       return;
     }
-    const kept = typed(card);
-    const before = card.dataset.state;
-    const focused = card.contains(document.activeElement) ? document.activeElement.id || "card" : "";
-    const url = `/asks/${ask}/card${window.location.search}`;
-    window.htmx.ajax("GET", url, { target: card, swap: "outerHTML" }).then(() => {
-      const now = document.querySelector("#card");
-      if (!now || now.dataset.card !== ask) {
-        return;
-      }
-      putBack(now, kept, words);
-      if (focused) {
-        (document.getElementById(focused) || now).focus({ preventScroll: true });
-      }
-      const outcome = now.querySelector("[data-outcome] .outcome-head");
-      if (before === "OPEN" && outcome) {
-        window.act.toast(outcome.textContent);
-      }
-    });
+    exchange(find, `/asks/${ask}/card`, held, (now, kept) => settled(now, kept, words));
   }
 
   document.addEventListener("ask:moved", (event) => {
     refreshCard(event.detail.ask, event.detail.words || "");
     refreshRow(event.detail.ask);
     refreshBadge();
+    if (event.detail.leaves) {
+      refreshList();
+    }
   });
 
   // ---- times stay true
