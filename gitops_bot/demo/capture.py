@@ -1,8 +1,10 @@
 """The main job as a demo: a loop asks for a new regime and parks, a person approves on a pull request, the trace is
-measured, the loop goes on in a new segment, asks for more in `continue` mode, and is told no. Everything runs as its
-own process on loopback; nothing is special here.
+measured, the loop goes on in a new segment, asks for more in `continue` mode, and is told no in the workspace. There
+a plain question waits as well, and a transfer that nobody can answer there. Everything runs as its own process on
+loopback; nothing is special here.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +15,9 @@ from typing import Any, Final
 from gitops_bot.authority.sealing import verify
 from gitops_bot.bootstrap import trust
 from gitops_bot.core.errors import Unavailable
-from gitops_bot.demo import files, scores, telling
+from gitops_bot.demo import aside, files, scores, telling
+from gitops_bot.demo.aside import Aside
+from gitops_bot.demo.desk import Desk
 from gitops_bot.demo.files import Layout
 from gitops_bot.demo.plot import draw
 from gitops_bot.demo.stage import COMMAND, Stage, free_port
@@ -71,26 +75,32 @@ def play(root: Path, tell: Tell, *, auto: bool, shown: Callable[[Outcome], None]
     """
     layout = Layout(root)
     files.write(layout)
-    with Stage(root) as stage:
+    with contextlib.ExitStack() as ended:
+        ended.callback(aside.end, layout)
+        stage = ended.enter_context(Stage(root))
         tell("starting a sandbox forge, an inference server, the broker and the workspace on loopback")
-        forge, endpoint, port = _outside(stage, layout)
+        forge, endpoint, port, beside = _outside(stage, layout)
         url = f"sqlite:///{root / '.gitops-bot' / 'gitops-bot.db'}"
         _prepare(layout, url)
         config = ("--config", str(layout.config))
         stage.start("broker", (*COMMAND, "broker", *config))
         workspace, _ = stage.start("workspace", (*COMMAND, "workspace", *config))
+        beside.add_agent()
         stage.answers(workspace, "127.0.0.1", port)
+        origin = f"http://localhost:{port}"
         addresses = [
-            ("workspace", f"http://localhost:{port}"),
+            ("workspace", origin),
             ("forge", f"{forge}/{files.REPOSITORY}"),
             ("endpoint", f"{endpoint}/v1/completions"),
         ]
         for name, address in addresses:
             tell(f"{name:<28} {address}")
+        beside.ask(origin)
+        desk = _come_in(layout, origin, tell, auto=auto)
         loop, _ = stage.start("loop", _loop(layout, port, THINK[auto]))
         database = Database.open(url, Role.HOST)
         try:
-            watch = Watch(stage, database, loop, layout, forge, tell, auto=auto)
+            watch = Watch(stage, database, loop, layout, forge, tell, desk=desk)
             problem = watch.until_done()
             timeline = watch.timeline(complete=not problem)
             faults = verify(database).faults
@@ -106,14 +116,29 @@ def play(root: Path, tell: Tell, *, auto: bool, shown: Callable[[Outcome], None]
         return outcome
 
 
-def _outside(stage: Stage, layout: Layout) -> tuple[str, str, int]:
-    """Start forge and inference server and write the settings; gives their addresses and the workspace's port."""
+def _come_in(layout: Layout, origin: str, tell: Tell, *, auto: bool) -> Desk | None:
+    """Print the code by which alice comes in; with `auto` she does, by a software passkey."""
+    code = aside.code(layout, "alice")
+    if not auto:
+        tell(f"{'come in as alice':<28} {origin}/enrol")
+        tell(f"{'with this code':<28} {code} (good once, for ten minutes)")
+        return None
+    desk = Desk(origin)
+    tell(f"{'alice comes in':<28} by the host's code {code[:4]}…, with a software passkey: {desk.come_in(code)}")
+    return desk
+
+
+def _outside(stage: Stage, layout: Layout) -> tuple[str, str, int, Aside]:
+    """Start forge, inference server and payee, and write policy and settings; gives the addresses of the first two, the
+    workspace's port, and what waits beside the main job."""
     seed = ["--root", str(layout.root / "forge"), "--seed", str(layout.seed)]
     _, forge = stage.start("forge", (sys.executable, "-m", "gitops_bot.sandbox", *seed), says_url=True)
     _, endpoint = stage.start("inference", (sys.executable, "-m", "gitops_bot.demo.inference"), says_url=True)
-    port = free_port()
-    files.settings(layout, forge_url=forge, endpoint=endpoint, port=port)
-    return forge, endpoint, port
+    port, beside = free_port(), aside.begin(layout, stage)
+    (layout.root / "policies" / "policy.toml").write_text(beside.policy(files.POLICY), "utf-8")
+    signed = beside.settings(files.REPOSITORY_ID)
+    files.settings(layout, forge_url=forge, endpoint=endpoint, port=port, signed=signed)
+    return forge, endpoint, port, beside
 
 
 def _plots(layout: Layout, segments: Sequence[Mapping[str, Any]]) -> tuple[Path, ...]:
@@ -134,7 +159,6 @@ def _linger(stage: Stage) -> None:
 def _prepare(layout: Layout, url: str) -> None:
     """Do on this host what a person does before the first start: database, pin, the loop's agent."""
     state = layout.root / ".gitops-bot"
-    state.mkdir(mode=0o700)
     owner = Database.open(url, Role.OWNER)
     schema.upgrade(owner.engine)
     owner.close()

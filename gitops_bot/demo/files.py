@@ -14,7 +14,7 @@ REPOSITORY_ID: Final = 7001
 BOT_ID: Final = 9001
 PEOPLE: Final = {"alice": 1001, "bob": 1002}
 
-_POLICY: Final = """\
+POLICY: Final = """\
 schema = "gitops-bot/policy/v1"
 version = 1
 
@@ -101,15 +101,15 @@ def write(layout: Layout) -> None:
     private(layout.seed, json.dumps(seed, indent=1))
     private(layout.seed.parent / "tokens.json", json.dumps(tokens))
     private(layout.root / "forge.token", tokens["gitops-bot"])
-    private(layout.root / "policies" / "policy.toml", _POLICY)
+    private(layout.root / "policies" / "policy.toml", POLICY)
     layout.workspace.mkdir(mode=0o700)
     layout.calibrations.mkdir(mode=0o700)
     # Equal weights are round robin: the picker that the agent has to beat.
     (layout.workspace / "picker.json").write_text('{"load": 0, "prefix": 0}\n', "utf-8")
 
 
-def settings(layout: Layout, *, forge_url: str, endpoint: str, port: int) -> None:
-    """Write the settings, once the addresses of forge and endpoint are known."""
+def settings(layout: Layout, *, forge_url: str, endpoint: str, port: int, signed: str = "") -> None:
+    """Write the settings, once the addresses of forge and endpoint are known; `signed` are more lines of `[signed]`."""
     program = [sys.executable, "-I", "-m", "gitops_bot.measure", "--endpoint", endpoint]
     text = f"""\
 policies = "policies"
@@ -124,10 +124,11 @@ poll_slow = "2s"
 
 [signed]
 environment = "demo"
-
+{signed}
 [workspace]
 bind = "127.0.0.1:{port}"
 name = "demo"
+passkey_rest = "0"         # nobody else can come in here; elsewhere a new passkey rests for a day
 
 [capture]
 program = {json.dumps(program)}

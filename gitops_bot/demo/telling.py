@@ -39,6 +39,8 @@ def sentence(document: Mapping[str, Any]) -> str | None:
     if text is None:
         return None
     facts = dict(document["facts"])
+    if "verb" in facts:
+        facts["verb"] = facts["verb"] or "a plain question"
     shown = _Facts(facts, ask=document.get("ask") or "", people=", ".join(facts.get("by") or ()) or "nobody")
     return f"{document['kind']:<28} {text.format_map(shown)}"
 

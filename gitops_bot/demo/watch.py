@@ -1,7 +1,7 @@
 """Somebody follows a demo: the ledger as it is sealed, the loop's log, a capture's progress, each told once.
 
-With `auto` a scripted alice answers as a person would, by comments on the sandbox forge; the product has no other way
-for her either.
+With a desk a scripted alice answers as a person would: the first ask by a comment on the sandbox forge, the second in
+the workspace with her passkey, the plain question there too. The transfer she can only look at.
 """
 
 import json
@@ -12,11 +12,13 @@ from typing import Any, Final
 from urllib import request as http
 
 from gitops_bot.demo import files, telling
-from gitops_bot.demo.agent import LATER, WANTED
+from gitops_bot.demo.agent import WANTED
+from gitops_bot.demo.desk import Desk
 from gitops_bot.demo.files import Layout
 from gitops_bot.demo.scores import lines, session
 from gitops_bot.demo.stage import Actor, Stage
 from gitops_bot.store import captures, ledger
+from gitops_bot.store.captures import Capture
 from gitops_bot.store.engine import Database
 
 GRANTED: Final = (
@@ -34,17 +36,14 @@ DENIED: Final = (
     {"bridge.rescope_acknowledged"},
     {"ask.opened"},
     {"forge.pull_request_opened"},
-    {"forge.comment_seen"},
     {"ask.answered"},
     {"bridge.deny_acknowledged"},
 )
 """The same for the second, which alice denies."""
 AUTO_SECONDS: Final = 180.0
 SEALED_SECONDS: Final = 10.0
-ANSWERS: Final = {
-    WANTED.trace_id: f"/approve-capture {WANTED.trace_id}",
-    LATER.trace_id: f"/deny-capture {LATER.trace_id} The endpoint runs 16 at once; more of them would only queue.",
-}
+APPROVE: Final = f"/approve-capture {WANTED.trace_id}"
+WHY_NOT: Final = "The endpoint runs 16 at once; more of them would only queue."
 
 Tell = Callable[[str], None]
 Timeline = tuple[Mapping[str, Any], ...]
@@ -77,10 +76,18 @@ class Watch:
     """Follows one demo from its loop's start to its end."""
 
     def __init__(
-        self, stage: Stage, database: Database, loop: Actor, layout: Layout, forge: str, tell: Tell, *, auto: bool
+        self,
+        stage: Stage,
+        database: Database,
+        loop: Actor,
+        layout: Layout,
+        forge: str,
+        tell: Tell,
+        *,
+        desk: Desk | None,
     ) -> None:
         self._stage, self._database, self._loop = stage, database, loop
-        self._layout, self._forge, self._tell, self._auto = layout, forge, tell, auto
+        self._layout, self._forge, self._tell, self._desk = layout, forge, tell, desk
         self._seen: list[Mapping[str, Any]] = []
         self._seq = 0
         self._turns = 0
@@ -93,7 +100,7 @@ class Watch:
         while self._loop.process.poll() is None:
             self._stage.check()
             self._look()
-            if self._auto and time.monotonic() - began > AUTO_SECONDS:
+            if self._desk is not None and time.monotonic() - began > AUTO_SECONDS:
                 return f"not done after {AUTO_SECONDS:g} s"
             time.sleep(0.1)
         if self._loop.process.returncode not in (0, 1):
@@ -111,7 +118,7 @@ class Watch:
 
     def problem(self) -> str:
         """Name what has not happened as it must; a person may answer the second ask as they like."""
-        return missing(self._seen, GRANTED) or (missing(self._seen, DENIED) if self._auto else "")
+        return missing(self._seen, GRANTED) or (missing(self._seen, DENIED) if self._desk is not None else "")
 
     def _look(self) -> None:
         for line in self._progress():
@@ -151,11 +158,27 @@ class Watch:
         number = document["facts"]["number"]
         address = f"{self._forge}/{files.REPOSITORY}/pull/{number}"
         self.pull_requests.append(address)
-        if self._auto:
-            line = ANSWERS[capture.trace_id]
-            comment(self._forge, self._layout.person_token("alice"), number, line)
-            self._tell(f"{'alice comments':<28} {line}")
+        if self._desk is not None:
+            self._decide(self._desk, capture, number)
             return
         self._tell(f"{'decide here':<28} {address}")
         self._tell(f"{'by a comment, first line':<28} /approve-capture {capture.trace_id}")
         self._tell(f"{'or':<28} /deny-capture {capture.trace_id} why not")
+        self._tell(f"{'or in the workspace':<28} with your passkey, where a question and a transfer wait as well")
+
+    def _decide(self, desk: Desk, capture: Capture, number: int) -> None:
+        """Approve the first capture by a comment; deny the second in the workspace, and answer the question there."""
+        if capture.trace_id == WANTED.trace_id:
+            comment(self._forge, self._layout.person_token("alice"), number, APPROVE)
+            self._tell(f"{'alice comments':<28} {APPROVE}")
+            return
+        assert capture.ask is not None
+        for row in desk.needs_me():
+            if row["kind"] == "question":
+                first = desk.ask(row["id"])["options"][0]
+                desk.answer(row["id"], first["id"])
+                self._tell(f"{'alice answers':<28} {row['text']} {first['label']}")
+            elif row["kind"] == "gated":
+                self._tell(f"{'alice can only look at':<28} {row['summary']}; signed commits alone answer it")
+        desk.answer(capture.ask, "deny", WHY_NOT)
+        self._tell(f"{'alice denies':<28} {capture.trace_id}, with her passkey: {WHY_NOT}")

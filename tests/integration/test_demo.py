@@ -43,7 +43,7 @@ def test_auto_plays_both_asks_and_says_what_came_of_them(folder: Path) -> None:
     assert said["ok"] is True
     assert missing(said["timeline"], GRANTED) == missing(said["timeline"], DENIED) == ""
     answers = [entry["facts"]["state"] for entry in said["timeline"] if entry["event"] == "ask.answered"]
-    assert answers == ["APPROVED", "DENIED"]
+    assert answers == ["APPROVED", "ANSWERED", "DENIED"]
     first, second = said["segments"]
     assert (first["regime"], second["regime"]) == ("default", WANTED.trace_id)
     # Round robin's weights and the simulated requests are the same in both: the knobs are what differs.
@@ -57,6 +57,10 @@ def test_auto_plays_both_asks_and_says_what_came_of_them(folder: Path) -> None:
     told = done.stderr
     for word in ("turn 1: p99", "measure: 5/5 load at concurrency 48: 144 of 144", "alice comments", LATER.trace_id):
         assert word in told
+    # In the workspace, by a passkey of software and the host's code; the transfer is shown there and stays as it was.
+    for word in ("alice comes in", "eu-west", "alice denies", "alice can only look at       Transfer 1,250.00 EUR"):
+        assert word in told
+    assert not {"grant.minted", "vote.refused"} & {entry["event"] for entry in said["timeline"]}
 
 
 def test_a_person_decides_on_the_page_of_the_pull_request_and_looks_around_until_ctrl_c(folder: Path) -> None:
@@ -67,6 +71,8 @@ def test_a_person_decides_on_the_page_of_the_pull_request_and_looks_around_until
     try:
         for line in child.stdout:
             said += line
+            if "with this code" in line:
+                assert re.search(r"with this code +[A-Z0-9-]{12,} ", line), line
             if "/deny-capture" in line and WANTED.trace_id in line:
                 place = re.search(r"decide here +(\S+)", said)
                 assert place is not None
