@@ -20,6 +20,9 @@ from markupsafe import Markup, escape
 
 MOST: Final = 20_000
 """Characters of one text that are rendered; what the product stores of an ask is shorter."""
+MOST_MARKS: Final = 1_000
+"""Characters that may mean something to Markdown; with more of them a text is shown as it is, for each costs a look."""
+_MARKS: Final = re.compile(r"[\[\]!*_~`<&\\>#]")
 _TAGS: Final = frozenset(
     ("p", "br", "hr", "h3", "h4", "h5", "h6", "blockquote", "pre", "ul", "ol", "li", "strong", "em", "s", "code", "a")
 )
@@ -109,12 +112,12 @@ def _bound(renderer: RendererHTML, rule: Any) -> Any:
     return call
 
 
+@lru_cache(maxsize=256)
 def render(text: str) -> str:
     """Turn Markdown into HTML that acts on nothing: at most `MOST` characters; that more were left out is said."""
     shown = visible(text[:MOST].replace("\r\n", "\n").replace("\r", "\n"))
-    made = _markdown().render(shown)
     clean = nh3.clean(
-        made,
+        _markdown().render(shown) if len(_MARKS.findall(shown)) <= MOST_MARKS else f"<pre>{escape(shown)}</pre>",
         tags=set(_TAGS),
         attributes={name: set(kept) for name, kept in _ATTRIBUTES.items()},
         attribute_filter=_keep,
