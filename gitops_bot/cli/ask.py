@@ -1,18 +1,16 @@
-"""`gitops-bot ask`: questions to a person, opened and followed over HTTP by an agent. Never answered here."""
+"""`gitops-bot ask`: questions to a person, opened and followed over HTTP by an agent, seen and answered by a person."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gitops_bot.cli.listing import json_option, print_json, print_members, print_rows
-from gitops_bot.cli.remote import STILL_OPEN, checked_id, connect, remote_options, say_where
+from gitops_bot.cli.ask_answer import answer
+from gitops_bot.cli.ask_shown import id_of, print_ask
+from gitops_bot.cli.listing import json_option, print_json, print_rows
+from gitops_bot.cli.remote import checked_id, connect, connect_either, connect_person, remote_options
 
-_COLUMNS = ("id", "state", "kind", "opened_at", "text")
-_MEMBERS = (
-    "id", "kind", "state", "verb", "summary", "text", "options", "why", "candidates", "action", "requester", "owner",
-    "opened_at", "expires_at", "due_at", "ended_at", "ended_by", "end_reason", "superseded_by", "binding",
-)  # fmt: skip
+_COLUMNS: tuple[str, ...] = ("id", "state", "kind", "opened_at", "text")
+_NEEDED: tuple[str, ...] = ("id", "agent", "blocks", "kind", "risk", "answerable", "opened_at", "expires_at", "text")
 _wait = click.option(
     "--wait",
     type=click.IntRange(0, 30),
@@ -24,10 +22,13 @@ _wait = click.option(
 
 @click.group()
 def ask() -> None:
-    """Ask a person, and see what became of it.
+    """Ask a person, see what became of it, and answer as a person.
 
-    These commands act over HTTP with an agent's token; a person's answer is given where the policy says, never here.
+    Agents ask with their token over HTTP; people answer with the credential of `gitops-bot login`, or in the workspace.
     """
+
+
+ask.add_command(answer)
 
 
 @ask.command("open")
@@ -72,12 +73,12 @@ def open_(
     }
     document = client.post("/asks", body)
     if wait:
-        document = client.get(f"/asks/{_id(document)}", {"wait": wait}, patience=wait)
-        return _show(document, as_json, waited=True)
+        document = client.get(f"/asks/{id_of(document)}", {"wait": wait}, patience=wait)
+        return print_ask(document, as_json, waited=True)
     if as_json:
         print_json(document)
     else:
-        click.echo(_id(document))
+        click.echo(id_of(document))
     return 0
 
 
@@ -85,16 +86,37 @@ def open_(
 @click.option("--open", "only_open", is_flag=True, help="Only what is still open.")
 @click.option("--after", default="", metavar="ID", help="Start after this one.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
+@click.option("--needs-you", "needs_you", is_flag=True, help="What you may answer, newest first, and what is gated.")
 @remote_options
 @json_option
-def list_(only_open: bool, after: str, limit: int, url: str | None, token_file: Path | None, as_json: bool) -> None:
-    """List the asks of this token's agent, oldest first."""
-    query = {"open": 1 if only_open else None, "after": after, "limit": limit}
-    found = connect(url, token_file).get("/asks", query)
+def list_(
+    only_open: bool,
+    after: str,
+    limit: int,
+    needs_you: bool,
+    url: str | None,
+    token_file: Path | None,
+    as_json: bool,
+) -> None:
+    """List asks: of this token's agent, oldest first; all of them for a person who is logged in.
+
+    \b
+    Example, as a person:
+      gitops-bot ask list --needs-you
+      gitops-bot ask list --needs-you --json
+    """
+    if needs_you:
+        query: dict[str, object] = {"before": after, "limit": limit}
+        found = connect_person(url).get("/needs-you", query)
+        columns, empty = _NEEDED, "nothing needs you"
+    else:
+        query = {"open": 1 if only_open else None, "after": after, "limit": limit}
+        found = connect_either(url, token_file).get("/asks", query)
+        columns, empty = _COLUMNS, "no asks"
     if as_json:
         print_json(found)
         return
-    print_rows(found["items"], _COLUMNS, empty="no asks")
+    print_rows(found["items"], columns, empty=empty)
     if found.get("next"):
         click.echo(f"more: --after {found['next']}")
 
@@ -109,8 +131,8 @@ def show(ask_id: str, wait: int, url: str | None, token_file: Path | None, as_js
 
     With --wait it exits 3 when the ask is still open afterwards.
     """
-    document = connect(url, token_file).get(f"/asks/{checked_id(ask_id)}", {"wait": wait or None}, patience=wait)
-    return _show(document, as_json, waited=bool(wait))
+    document = connect_either(url, token_file).get(f"/asks/{checked_id(ask_id)}", {"wait": wait or None}, patience=wait)
+    return print_ask(document, as_json, waited=bool(wait))
 
 
 @ask.command()
@@ -119,34 +141,12 @@ def show(ask_id: str, wait: int, url: str | None, token_file: Path | None, as_js
 @remote_options
 @json_option
 def cancel(ask_id: str, reason: str | None, url: str | None, token_file: Path | None, as_json: bool) -> None:
-    """Withdraw an ask. That approves nothing, and withdrawn is not denied."""
-    document = connect(url, token_file).post(f"/asks/{checked_id(ask_id)}/cancel", {"reason": reason})
+    """Withdraw an ask, as its requester or as the owner of the agent that asked.
+
+    That approves nothing, and withdrawn is not denied.
+    """
+    document = connect_either(url, token_file).post(f"/asks/{checked_id(ask_id)}/cancel", {"reason": reason})
     if as_json:
         print_json(document)
     else:
-        click.echo(f"{_id(document)} is {document['state']}")
-
-
-def _show(document: dict[str, Any], as_json: bool, *, waited: bool) -> int:
-    if as_json:
-        print_json(document)
-    else:
-        print_members(document, _MEMBERS)
-        _print_decision(document)
-    return STILL_OPEN if waited and document.get("state") == "OPEN" else 0
-
-
-def _print_decision(document: dict[str, Any]) -> None:
-    print_rows(document["votes"], ("principal", "decision", "option", "text", "channel", "at"), empty="no votes")
-    if document.get("verdict"):
-        print_members(document["verdict"], ("state", "option", "text", "by", "at"))
-    elif document.get("signed") and document.get("state") == "OPEN":
-        say_where(document, err=False)
-    elif document.get("state") == "OPEN":
-        print_members(document["quorum"], ("refused", "detail", "missing", "may_still", "undeclared"))
-
-
-def _id(document: dict[str, Any]) -> str:
-    from gitops_bot.cli.terminal import escaped
-
-    return escaped(str(document.get("id")))
+        click.echo(f"{id_of(document)} is {document['state']}")

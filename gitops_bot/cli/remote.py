@@ -12,6 +12,7 @@ from gitops_bot.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gitops_bot.api.client import Client
+    from gitops_bot.bootstrap.shell_logins import Login
 
 F = TypeVar("F", bound=Callable[..., Any])
 STILL_OPEN = 3
@@ -71,13 +72,37 @@ def connect_person(url: str | None) -> "Client":
         ConfigError: others may read the credential's file, or several are there and no address is named.
     """
     from gitops_bot.api.client import Client
-    from gitops_bot.bootstrap.shell_logins import find
-    from gitops_bot.config import agent_environment
 
-    found = find(url or agent_environment()["GITOPS_BOT_URL"] or None)
+    found = person_login(url)
     if found is None:
         raise click.UsageError("this shell is logged in nowhere: gitops-bot login --url URL")
     return Client(found.url, found.credential)
+
+
+def person_login(url: str | None) -> "Login | None":
+    """Find the credential of the person who logged in with this shell; None when nobody did, there.
+
+    Raises:
+        ConfigError: as `connect_person`.
+    """
+    from gitops_bot.bootstrap.shell_logins import find
+    from gitops_bot.config import agent_environment
+
+    return find(url or agent_environment()["GITOPS_BOT_URL"] or None)
+
+
+def connect_either(url: str | None, token_file: Path | None) -> "Client":
+    """Make a client that acts as an agent where a token is given, else as the person who logged in with this shell.
+
+    Raises:
+        UsageError: there is neither.
+        ConfigError: as `connect` and `connect_person`.
+    """
+    from gitops_bot.config import agent_environment
+
+    if token_file is None and not agent_environment()["GITOPS_BOT_TOKEN"] and person_login(url) is not None:
+        return connect_person(url)
+    return connect(url, token_file)
 
 
 def say_where(document: Mapping[str, Any], *, err: bool) -> None:
