@@ -122,6 +122,12 @@ def browser(app: Flask, services: Services, passkey: SoftwarePasskey | None = No
     return PersonClient(app.test_client(), origin, passkey or SoftwarePasskey(origin))
 
 
+def bare(app: Flask, services: Services) -> PersonClient:
+    """Give a client that keeps no cookie and sends just the Cookie and Host headers that it is told to."""
+    origin = services.site.origin
+    return PersonClient(app.test_client(use_cookies=False), origin, SoftwarePasskey(origin))
+
+
 def enrolled(app: Flask, services: Services, host: Database, name: str) -> PersonClient:
     """Open a browser, enrol a passkey of somebody with a code of the host, and be signed in by it."""
     client = browser(app, services)

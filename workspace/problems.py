@@ -101,7 +101,7 @@ def _refusal(error: Refusal) -> Response:
 
 
 def _unavailable(error: Unavailable) -> Response:
-    detail = "The database did not answer; nothing was done that is not told. Try again."
+    detail = "The database, or a service that this needs, did not answer; nothing was done that is not told. Try again."
     problem = _problem(503, type="about:blank", title="Service Unavailable", detail=detail, reason=None, facts={})
     problem.headers["Retry-After"] = str(max(1, int(error.retry_after or 1)))
     return problem

@@ -25,15 +25,14 @@ def provider_of(settings: Settings) -> Provider | None:
     """Read the provider of the settings; None when people sign in with passkeys alone.
 
     Raises:
-        ConfigError: an issuer that is no https address (localhost excepted), no name or secret there, or the library is
+        ConfigError: an issuer that is no https address, no name or secret there, or the library is
             not installed.
     """
     kept = settings.workspace
     if not kept.oidc_issuer:
         return None
     parts = urlsplit(kept.oidc_issuer)
-    local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1")
-    if not parts.hostname or not (parts.scheme == "https" or local) or parts.query or parts.fragment or parts.username:
+    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
         raise ConfigError("[workspace] oidc_issuer is no issuer", fix='oidc_issuer = "https://id.example.org"')
     if not kept.oidc_client_id:
         raise ConfigError("[workspace] oidc_issuer without oidc_client_id", fix="register this workspace there")

@@ -15,6 +15,7 @@ from gitops_bot.authority.enrolling import Enrolled
 from gitops_bot.authority.sessions import Person
 from gitops_bot.core.errors import Refused
 from gitops_bot.store.engine import Tx
+from gitops_bot.store.person_tables import SessionKind
 from workspace.api import door_shapes as shapes
 from workspace.api import requests as here
 from workspace.api.described import ANYONE, PERSON, described
@@ -22,7 +23,6 @@ from workspace.api.signing_in import anonymous, challenge, earlier, let_in
 from workspace.auth import cookies
 from workspace.auth.csrf import Door, door
 from workspace.auth.people import again, confirmed, csrf_of, person_here, secret_here
-from workspace.auth.rotating import rotated
 from workspace.serving import services
 
 enrolment: Final = Blueprint("enrolment", __name__, url_prefix="/api/v1/auth")
@@ -97,14 +97,17 @@ def begin_another() -> Response:
 @enrolment.post("/passkeys/finish")
 @described("Add the other passkey.", by=(PERSON,), body=shapes.FINISH, answers={201: shapes.ADDED}, refusals=(409, 410))
 def finish_another() -> Response:
-    """Keep one more passkey; the session goes on under a new secret."""
+    """Keep one more passkey; a browser's session goes on under a new secret, a shell's as it is."""
     person, given = person_here(), parse_finish(here.body())
 
     def work(tx: Tx) -> tuple[Enrolled, Person, str] | Refused:
         mine = services()
         one = again(tx, person)
         result = enrolling.finish_another(tx, mine.rules, mine.site, one, given.ceremony, given.credential)
-        return result if isinstance(result, Refused) else (result, *rotated(tx, mine.site, one, secret_here() or ""))
+        if isinstance(result, Refused):
+            return result
+        kept = one, secret_here() or ""
+        return result, *(kept if one.session.kind is SessionKind.SHELL else sessions.rotate(tx, mine.site, one))
 
     enrolled, one, secret = services().decide(work)
     g.person = one

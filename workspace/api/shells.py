@@ -56,7 +56,9 @@ def take_shell() -> Response:
     except Refusal:
         limits.failed()
         raise
-    return jsonify({"pending": taken is None, "credential": taken})
+    if taken is None:
+        return jsonify({"pending": True, "credential": None, "person": None})
+    return jsonify({"pending": False, "credential": taken.secret, "person": taken.person.principal.name})
 
 
 @waiting_shells.post("/shells/confirm")

@@ -14,7 +14,8 @@ NAME: Final = "__Host-gitops-bot"
 BEFORE: Final = "__Host-gitops-bot-before"
 """The cookie of somebody who is on their way through an OpenID provider; it stands for nobody."""
 MAX_HEADER: Final = 16_384
-_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{16,200}", re.ASCII)
+_VALUE: Final = re.compile(r"(?!gbs_)[A-Za-z0-9_-]{16,200}", re.ASCII)
+"""A secret of ours; the credential of a shell is none for a browser."""
 
 
 def read(header: str | None, name: str = NAME) -> str | None:

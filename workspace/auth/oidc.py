@@ -10,7 +10,6 @@ OpenID Connect Core 1.0, sections 3.1.2 and 3.1.3.7; RFC 7636.
 import base64
 import hashlib
 import hmac
-import ipaddress
 import secrets
 import threading
 import time
@@ -184,7 +183,11 @@ class Door:
         found = self._read(f"{self.provider.issuer.rstrip('/')}/.well-known/openid-configuration")
         address = found.get(name)
         # A provider that calls itself by another name is another one (OpenID Connect Discovery 1.0, section 4.3).
-        if found.get("issuer") != self.provider.issuer or not isinstance(address, str) or not _is_safe(address):
+        if (
+            found.get("issuer") != self.provider.issuer
+            or not isinstance(address, str)
+            or not _is_safe(address, self.provider.issuer)
+        ):
             raise Unavailable(f"the OpenID provider does not say its {name}")
         return address
 
@@ -221,20 +224,10 @@ def oidc_here() -> Door | None:
     return found
 
 
-def _is_safe(address: str) -> bool:
+def _is_safe(address: str, issuer: str) -> bool:
+    """Tell whether codes and keys may travel to and from an address: https, as the issuer of every policy is."""
     parts = urlsplit(address)
-    if parts.scheme == "https" and parts.hostname:
-        return True
-    return parts.scheme == "http" and _is_loopback(parts.hostname or "")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return bool(parts.hostname) and parts.scheme in ("https", urlsplit(issuer).scheme)
 
 
 def _encoded(raw: bytes) -> str:
