@@ -9,12 +9,13 @@ Nothing is decided here: `settling` asks the policy again, at the answer.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Final
 
 from gitops_bot.authority.blocking import badges, blocked, shown
-from gitops_bot.authority.queries import summary_of
+from gitops_bot.authority.queries import sentence
 from gitops_bot.authority.rules import Rules, rule_of
 from gitops_bot.authority.suspension import standing_rules
 from gitops_bot.core.asks import Ask, AskKind
@@ -96,20 +97,27 @@ def needs_you(tx: Tx, rules: Rules, person: PrincipalName, filters: Filters, bef
     asks is *not* checked."""
     rules = standing_rules(tx, rules)
     wanted = max(1, min(limit, MOST))
+    walk = _walked(tx, rules, person, filters, before)
     found: list[tuple[Open, Need]] = []
     following: str | None = None
-    for looked, (one, need) in enumerate(_walked(tx, rules, person, filters, before), 1):
+    looked = 0
+    for one, need in walk:
+        looked += 1
         if need is not None:
             found.append((one, need))
         if len(found) == wanted or looked == LOOKED:
             following = one.ask.id
             break
-    return Inbox(_rows(tx, rules, found), following, _badge(tx, rules, person))
+    if before is None and filters == Filters():
+        count = _badge(tx, chain(found, walk), LOOKED - looked + len(found))
+    else:
+        count = badge(tx, rules, person)
+    return Inbox(_rows(tx, rules, found), following, count)
 
 
 def badge(tx: Tx, rules: Rules, person: PrincipalName) -> int:
     """Count what badges for a person, at most 100; of a longer inbox the newest `LOOKED` rows are looked at."""
-    return _badge(tx, standing_rules(tx, rules), person)
+    return _badge(tx, _walked(tx, standing_rules(tx, rules), person, Filters(), None), LOOKED)
 
 
 def need_of(rules: Rules, ask: Ask, person: Principal) -> Need | None:
@@ -196,11 +204,32 @@ def _walked(
     principal = known.principal
     walks = [inbox.walk(tx, source, of, person, start) for source, of in _sources(tx, rules.policy, principal, filters)]
     needle = None if filters.text is None else filters.text.casefold()
+    judged = _Judged(rules, principal)
     for one in heapq.merge(*walks, key=lambda one: one.ask.id, reverse=True):
-        yield one, _needed(tx, rules, principal, filters, needle, one)
+        yield one, _needed(tx, judged, filters, needle, one)
 
 
-def _needed(tx: Tx, rules: Rules, person: Principal, filters: Filters, needle: str | None, one: Open) -> Need | None:
+class _Judged:
+    """What the policy says of one person and a kind of ask, asked once where nothing else of the ask decides it."""
+
+    def __init__(self, rules: Rules, person: Principal) -> None:
+        self._rules = rules
+        self._person = person
+        self._known: dict[tuple[object, ...], Need | None] = {}
+
+    def need(self, ask: Ask) -> Need | None:
+        """Tell why somebody is needed for an ask; None when they are not."""
+        rule = self._rules.policy.verbs.get(ask.verb or "")
+        # The parameters decide where there are tiers, and where they were held against the schema of another policy.
+        if ask.binding.policy != self._rules.policy.digest or (rule is not None and rule.tiers):
+            return need_of(self._rules, ask, self._person)
+        key = (ask.kind, ask.verb, ask.requester, ask.owner, ask.candidates)
+        if key not in self._known:
+            self._known[key] = need_of(self._rules, ask, self._person)
+        return self._known[key]
+
+
+def _needed(tx: Tx, judged: _Judged, filters: Filters, needle: str | None, one: Open) -> Need | None:
     ask = one.ask
     if one.voted or (ask.expires_at is not None and ask.expires_at <= tx.now):
         return None
@@ -213,22 +242,23 @@ def _needed(tx: Tx, rules: Rules, person: Principal, filters: Filters, needle: s
         needle in words.casefold() for words in (ask.text, ask.why, ask.verb or "", one.slug)
     ):
         return None
-    need = need_of(rules, ask, person)
+    need = judged.need(ask)
     if need is None or filters.risk not in (None, need.rule.risk):
         return None
     return None if filters.channel is not None and filters.channel not in need.channels else need
 
 
-def _badge(tx: Tx, rules: Rules, person: PrincipalName) -> int:
+def _badge(tx: Tx, walk: Iterable[tuple[Open, Need | None]], most: int) -> int:
+    """Count what badges among the next rows of a walk, at most so many of them."""
     count = 0
     batch: list[Open] = []
-    for looked, (one, need) in enumerate(_walked(tx, rules, person, Filters(), None), 1):
+    for one, need in islice(walk, most):
         if need is not None:
             batch.append(one)
         if len(batch) == _BATCH:
             count += _badging(tx, batch)
             batch = []
-        if count >= MOST or looked == LOOKED:
+        if count >= MOST:
             break
     return min(MOST, count + _badging(tx, batch))
 
@@ -255,7 +285,7 @@ def _rows(tx: Tx, rules: Rules, found: Sequence[tuple[Open, Need]]) -> tuple[Row
         row = Row(
             ask=ask,
             agent=one.slug,
-            summary=summary_of(rules, ask),
+            summary=sentence(need.rule, ask),
             answerable=need.answerable,
             channels=tuple(channel.value for channel in need.channels),
             risk=Risk.HIGH.value if ask.kind is AskKind.GATED else need.rule.risk.value,

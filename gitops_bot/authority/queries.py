@@ -13,6 +13,7 @@ from gitops_bot.authority.settling import quorum_of
 from gitops_bot.core.asks import Ask
 from gitops_bot.core.errors import Malformed, Refused
 from gitops_bot.core.verdicts import Verdict
+from gitops_bot.policy.model import VerbRule
 from gitops_bot.policy.rules import Quorum
 from gitops_bot.policy.summary import render
 from gitops_bot.store import asks, threads, votes
@@ -54,7 +55,12 @@ def view(tx: Tx, rules: Rules, ask_id: str) -> AskView | None:
 def summary_of(rules: Rules, ask: Ask) -> str | None:
     """Write what an action would do in one sentence, money in its currency; None where the policy has no sentence."""
     rule = rule_of(rules, ask) if ask.action is not None else None
-    if ask.action is None or rule is None or isinstance(rule, Refused) or rule.summary is None:
+    return None if rule is None or isinstance(rule, Refused) else sentence(rule, ask)
+
+
+def sentence(rule: VerbRule, ask: Ask) -> str | None:
+    """Write an ask's action as its rule words it; None where the rule has no sentence for it."""
+    if ask.action is None or rule.summary is None:
         return None
     try:
         return render(rule.summary, params_of(ask.action))
