@@ -34,7 +34,7 @@ def one(capture_id: str) -> str:
         if shown is None:
             abort(404)
         ask = None if shown.row.ask is None else asks.get(page.tx, shown.row.ask)
-        drawing = draw([stretch_of(segment) for segment in shown.segments], "by the judge")
+        drawing = draw([stretch_of(segment) for segment in shown.segments])
         return page.show("captures/one.html", shown=shown, capture=shown.row, ask=ask, drawing=drawing)
 
 

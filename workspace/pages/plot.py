@@ -93,7 +93,7 @@ def draw(stretches: Sequence[Stretch], unit: str = "", *, least: bool = True) ->
     at = float(LEFT)
     for number, one in enumerate(shown, 1):
         points = list(_points(one))
-        places = [at + step * (index + 0.5) for index in range(len(points))]
+        places = [at + step * (index + 1) for index in range(len(points))]
         here = [Dot(x, scale.place(value), mark, number) for x, (value, mark) in zip(places, points, strict=True)]
         wide = step * (max(1, len(points)) + 1)
         bands.append(Band(_round(at), _round(wide), one.label, number, _path(points, places, scale, least=least)))

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
+from gitops_bot.authority import shells
 from gitops_bot.authority.site import Site
-from gitops_bot.store import logins, passkeys
+from gitops_bot.store import passkeys
 from workspace.auth import oidc
 from workspace.auth.people import person_or_none
 from workspace.pages.frame import open_page
@@ -53,9 +54,9 @@ def shell() -> str:
     """Show the shell that waits under a code, to compare and confirm; without one, where the code is typed."""
     with open_page() as page:
         code = request.args.get("code", "").strip()
-        found = logins.by_code(page.tx, code) if 0 < len(code) <= MOST_CODE else None
-        waits = found is not None and found.confirmed_at is None and found.expires_at > page.tx.now
-        return page.show("signing/shell.html", shell=found if waits else None, tried=bool(code))
+        found = shells.shown(page.tx, code) if 0 < len(code) <= MOST_CODE else None
+        grouped = "" if found is None else "-".join(found.code[at : at + 4] for at in range(0, len(found.code), 4))
+        return page.show("signing/shell.html", shell=found, grouped=grouped, tried=bool(code))
 
 
 def _departing(following: str) -> str:

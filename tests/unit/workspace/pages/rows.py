@@ -106,7 +106,7 @@ def _thread(tx: Tx, agent: Agent, ask: str, words: str) -> None:
 
 
 def _signed(tx: Tx, ask: str, words: str) -> None:
-    place = {"tip": TIP, "root": "b" * 40, "seen": "c" * 40, "looked_at": tx.now, "changed_at": tx.now}
+    place: dict[str, Any] = {"tip": TIP, "root": "b" * 40, "seen": "c" * 40, "looked_at": tx.now, "changed_at": tx.now}
     good = Branch(PrincipalName("alice"), BranchState.READ, reason=None, detail=None, **place)
     bad = Branch(PrincipalName("bob"), BranchState.FROZEN, reason=Reason.HISTORY_REWRITTEN.value, detail=words, **place)
     branches.put(tx, good)
