@@ -3,7 +3,7 @@
 What an agent has open is limited where it asks, so that a page of agents costs the same however many asks there are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,11 +14,12 @@ from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.shown import AgentText
 from gitops_bot.core.asks import AskId, AskKind
 from gitops_bot.core.status import NEEDS_PERSON, AgentFacts, AgentStatus, status
+from gitops_bot.core.texts import storable
 from gitops_bot.store import agents, captures, inbox, page_rows
 from gitops_bot.store.agents import Agent
 from gitops_bot.store.captures import MEASURED
 from gitops_bot.store.engine import Tx
-from gitops_bot.store.inbox import FIRST, Open, Source
+from gitops_bot.store.inbox import FIRST, Open, Source, Waits
 from gitops_bot.store.page_rows import LoopRow
 from gitops_bot.store.states import AgentKind, AgentState
 
@@ -76,14 +77,14 @@ class AgentsPage:
 def agents_page(tx: Tx, rules: Rules, after: str, limit: int) -> AgentsPage:
     """Read agents by slug after a cursor ('' for the first page)."""
     wanted = min(max(1, limit), MOST)
-    found = agents.page(tx, after, wanted)
+    found = agents.page(tx, storable(after), wanted)
     rows = _rows(tx, rules, found)
     return AgentsPage(rows, found[-1].slug if len(found) == wanted else None)
 
 
 def agent_shown(tx: Tx, rules: Rules, slug: str) -> AgentRow | None:
     """Read one agent by slug; None where there is none."""
-    found = agents.by_slug(tx, slug)
+    found = agents.by_slug(tx, storable(slug))
     return None if found is None else _rows(tx, rules, [found])[0]
 
 
@@ -93,12 +94,21 @@ def _rows(tx: Tx, rules: Rules, found: Sequence[Agent]) -> tuple[AgentRow, ...]:
     loops: dict[str, list[LoopRow]] = {}
     for loop in page_rows.loops_of(tx, [one.id for one in found], MOST_LOOPS):
         loops.setdefault(loop.agent, []).append(loop)
-    return tuple(_row(tx, rules, one, loops.get(one.id, [])) for one in found)
+    opened = {one.id: inbox.step(tx, Source.AGENT, one.id, "", FIRST, MOST_OPEN) for one in found}
+    asked = [one.ask.id for these, _ in opened.values() for one in these]
+    waits = inbox.waits(tx, asked) if asked else {}
+    return tuple(_row(tx, rules, one, loops.get(one.id, []), *opened[one.id], waits) for one in found)
 
 
-def _row(tx: Tx, rules: Rules, agent: Agent, loops: Sequence[LoopRow]) -> AgentRow:
-    opened, following = inbox.step(tx, Source.AGENT, agent.id, "", FIRST, MOST_OPEN)
-    waits = inbox.waits(tx, [one.ask.id for one in opened]) if opened else {}
+def _row(
+    tx: Tx,
+    rules: Rules,
+    agent: Agent,
+    loops: Sequence[LoopRow],
+    opened: Sequence[Open],
+    following: str | None,
+    waits: Mapping[str, Sequence[Waits]],
+) -> AgentRow:
     held = {one.ask.id: blocked(waits.get(one.ask.id, ()), one.run_state) for one in opened}
     stands = any(one.stands for one in held.values())
     run = page_rows.live_run(tx, agent.id) if agent.kind is AgentKind.AGENT else None

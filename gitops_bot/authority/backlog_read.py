@@ -7,6 +7,7 @@ from gitops_bot.authority.queries import summary_of
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.shown import AgentText
 from gitops_bot.core.asks import AskId
+from gitops_bot.core.texts import storable
 from gitops_bot.store import page_rows
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.inbox import FIRST
@@ -39,7 +40,9 @@ class Backlog:
 
 def backlog_page(tx: Tx, rules: Rules, before: str | None, limit: int) -> Backlog:
     """Read what waits in the backlog below an id, newest first."""
-    found, following = page_rows.backlog_before(tx, FIRST if before is None else before, min(max(1, limit), MOST))
+    found, following = page_rows.backlog_before(
+        tx, FIRST if before is None else storable(before), min(max(1, limit), MOST)
+    )
     items = tuple(
         BacklogItem(
             ask=one.ask.id,

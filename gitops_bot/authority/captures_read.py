@@ -17,6 +17,7 @@ from gitops_bot.core.asks import AskId
 from gitops_bot.core.captures import CHECK_STATE, parse_trace_id
 from gitops_bot.core.errors import Malformed
 from gitops_bot.core.ledger import EventKind
+from gitops_bot.core.texts import storable
 from gitops_bot.store import agents, captures, ledger_pages, page_rows
 from gitops_bot.store.captures import Capture, Seat
 from gitops_bot.store.engine import Tx
@@ -99,7 +100,7 @@ class CapturesPage:
 def captures_page(tx: Tx, before: str | None, limit: int) -> CapturesPage:
     """Read captures below an id, newest first."""
     wanted = min(max(1, limit), MOST)
-    found = page_rows.captures_before(tx, FIRST if before is None else before, wanted)
+    found = page_rows.captures_before(tx, FIRST if before is None else storable(before), wanted)
     rows = tuple(_row(capture, slug) for capture, slug in found)
     return CapturesPage(rows, rows[-1].id if len(rows) == wanted else None)
 

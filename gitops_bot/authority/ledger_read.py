@@ -16,6 +16,7 @@ from gitops_bot.core.asks import AskId
 from gitops_bot.core.canonical import Digest
 from gitops_bot.core.errors import Reason
 from gitops_bot.core.ledger import GENESIS, EventKind, seal
+from gitops_bot.core.texts import is_storable
 from gitops_bot.store import ledger, ledger_pages
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.ledger_pages import LedgerEntry, Narrowed
@@ -83,6 +84,9 @@ class Anchor:
 
 def ledger_page(tx: Tx, narrowed: Narrowed, before: int | None, limit: int) -> LedgerPage:
     """Read the newest entries below a place that fit what is looked for."""
+    words = (narrowed.kind, narrowed.ask, narrowed.agent, narrowed.principal)
+    if not all(is_storable(word) for word in words):
+        return LedgerPage((), None, ledger.head(tx))  # no entry can have it
     looked = ledger_pages.page(tx, narrowed, before, min(max(1, limit), MOST))
     return LedgerPage(tuple(_row(entry) for entry in looked.entries), looked.next, ledger.head(tx))
 

@@ -26,6 +26,7 @@ from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.status import AgentStatus
 from gitops_bot.store import agents, captures, ledger, ledger_pages, outbox, passkeys, suspensions, threads
 from gitops_bot.store.engine import Database, Tx
+from gitops_bot.store.ids import new_id
 from gitops_bot.store.ledger_pages import Narrowed
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind, AgentState, EffectState, RunState
@@ -271,7 +272,7 @@ def test_captures_come_newest_first_in_pages(captured: CaptureStage, stage: Stag
     capture = captured.requested()
     with captured.database.write() as tx:
         for number in range(4):
-            captures.add(tx, replace(capture, id=f"{capture.id[:-1]}{number}", state=CaptureState.FAILED, ask=None))
+            captures.add(tx, replace(capture, id=new_id(tx.now + number), state=CaptureState.FAILED, ask=None))
     read_pages = pages(stage.database, lambda tx, at: captures_page(tx, at, 2), None, lambda page: page.next)
     found = [row.id for page in read_pages for row in page.rows]
     assert found == sorted(found, reverse=True) and len(set(found)) == len(found) >= 4
@@ -498,6 +499,24 @@ def test_pages_read_by_indexes_however_much_there_is(stage: Stage, broker: Datab
                 for table in ("asks", "votes", "messages", "captures", "runs", "ledger"):
                     assert f"SCAN {table}" not in said.splitlines() and f"Seq Scan on {table} " not in said, said
     assert counted[0] == counted[1], counted
+
+
+@pytest.mark.parametrize("word", ["\x00", "\ud800", "", "z" * 500, "%", "'"])
+def test_whatever_comes_as_a_cursor_or_a_name_reads_a_page(stage: Stage, word: str) -> None:
+    """An empty one at worst; never an error of a database."""
+    stage.ask()
+    for work in (
+        lambda tx: agents_page(tx, stage.rules, word, 5),
+        lambda tx: agent_shown(tx, stage.rules, word),
+        lambda tx: captures_page(tx, word, 5),
+        lambda tx: capture_shown(tx, word),
+        lambda tx: backlog_page(tx, stage.rules, word, 5),
+        lambda tx: ledger_page(tx, Narrowed(kind=word, ask=word, agent=word, principal=word), -1, 0),
+        lambda tx: ledger_page(tx, Narrowed(since=-(2**62), until=-1), 2**62, 10**9),
+        lambda tx: check_piece(tx, -5),
+        lambda tx: person_shown(tx, stage.rules, PrincipalName(word)),
+    ):
+        stage.read(work)
 
 
 def test_a_loop_that_waits_needs_a_person_though_it_lives(captured: CaptureStage, stage: Stage) -> None:
