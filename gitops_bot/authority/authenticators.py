@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gitops_bot.core import cbor
+from gitops_bot.authority.authenticator_data import is_key, is_of_a_use, is_verified, wrong_in_attestation
 from gitops_bot.core.errors import Malformed
 from gitops_bot.core.strictjson import loads
 
@@ -29,12 +29,6 @@ _MOST: Final[Mapping[str, int]] = {
     "attestationObject": 16_384,
     "userHandle": 64,
 }
-_STATEMENTS: Final[Mapping[str, frozenset[int | str]]] = {"none": frozenset(), "packed": frozenset({"alg", "sig"})}
-"""Nobody is asked for an attestation; some clients give one by the new key itself all the same. No other is parsed, and
-no certificate."""
-_FLAGS_AT: Final = 32
-_VERIFIED, _ATTESTED, _EXTENDED = 0x04, 0x40, 0x80
-_HEADER: Final = 37
 _TRANSPORTS: Final = frozenset({"usb", "nfc", "ble", "smart-card", "hybrid", "internal", "cable"})
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]*\Z")
 _ES256, _EDDSA, _RS256 = -7, -8, -257
@@ -155,9 +149,9 @@ def verify_use(assertion: Assertion, *, challenge: bytes, origin: str, rp_id: st
     unfit = _client_data(assertion.client_data, "webauthn.get", challenge, origin)
     if unfit is not None:
         return unfit
-    if _attested(assertion.authenticator_data, of_new_key=False) is None or not _is_key(public_key):
+    if not (is_of_a_use(assertion.authenticator_data) and is_key(public_key)):
         return Unfit("authenticator data or a key that cannot be read")
-    if not assertion.authenticator_data[_FLAGS_AT] & _VERIFIED:
+    if not is_verified(assertion.authenticator_data):
         return Unfit("without user verification")
     try:
         verified = verify_authentication_response(
@@ -198,9 +192,9 @@ def verify_creation(credential: object, *, challenge: bytes, origin: str, rp_id:
     unfit = _client_data(fields["clientDataJSON"], "webauthn.create", challenge, origin)
     if unfit is not None:
         return unfit
-    unfit = _attestation(fields["attestationObject"])
-    if unfit is not None:
-        return unfit
+    wrong = wrong_in_attestation(fields["attestationObject"])
+    if wrong is not None:
+        return Unfit(wrong)
     try:
         verified = verify_registration_response(
             credential={
@@ -231,59 +225,6 @@ def verify_creation(credential: object, *, challenge: bytes, origin: str, rp_id:
         verified.aaguid,
         verified.credential_backed_up,
     )
-
-
-def _attestation(raw: bytes) -> Unfit | None:
-    """Read an attestation object and all that is in it before the library does, which would follow tags and take a
-    number for a length."""
-    try:
-        found = cbor.loads(raw)
-    except Malformed:
-        return Unfit("an attestation object that cannot be read")
-    if not isinstance(found, dict) or set(found) != {"fmt", "attStmt", "authData"}:
-        return Unfit("an attestation object of another form")
-    kind, statement, data = found["fmt"], found["attStmt"], found["authData"]
-    members = _STATEMENTS.get(kind) if isinstance(kind, str) else None
-    if members is None or not isinstance(statement, dict) or set(statement) != members:
-        return Unfit("an attestation that nobody asked for")
-    if not isinstance(statement.get("alg", 0), int) or not isinstance(statement.get("sig", b""), bytes):
-        return Unfit("an attestation that nobody asked for")
-    if not isinstance(data, bytes) or not _attested(data, of_new_key=True):
-        return Unfit("authenticator data that cannot be read")
-    return None
-
-
-def _attested(data: bytes, *, of_new_key: bool) -> bytes | None:
-    """Read authenticator data (WebAuthn Level 3, section 6.1) to its end; give the new key in it, empty where there
-    should be none; None when it is of another form."""
-    if len(data) < _HEADER or bool(data[_FLAGS_AT] & _ATTESTED) is not of_new_key:
-        return None
-    at, key = _HEADER, b""
-    try:
-        if of_new_key:
-            begin = at + 18 + int.from_bytes(data[at + 16 : at + 18], "big")
-            found, at = cbor.read(data, begin)
-            key = data[begin:at]
-            if not _is_cose(found):
-                return None
-        if data[_FLAGS_AT] & _EXTENDED:
-            extensions, at = cbor.read(data, at)
-            if not isinstance(extensions, dict):
-                return None
-    except Malformed:
-        return None
-    return key if at == len(data) else None
-
-
-def _is_key(public_key: bytes) -> bool:
-    try:
-        return _is_cose(cbor.loads(public_key))
-    except Malformed:
-        return False
-
-
-def _is_cose(found: cbor.Item) -> bool:
-    return isinstance(found, dict) and all(isinstance(part, int | bytes) for part in found.values())
 
 
 def _is_sound(public_key: bytes) -> bool:

@@ -1,6 +1,7 @@
 """A bound answer counts with its person's own assertion over exactly it, once; everything else is refused."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -469,3 +470,17 @@ def test_the_challenge_of_a_batch_is_that_of_the_vector_form(quick: People) -> N
     begun = got(quick.begin_answer(alice, given))
     asserted = got(quick.finish_answer(alice, begun.id, quick.passkey("alice").get(begun.options), given))
     assert encode(batch_challenge([one.statement for one in asserted])) == begun.options["challenge"]
+
+
+def test_one_answer_sent_many_times_at_once_is_one_vote(people: People) -> None:
+    """Double clicks and repeats of a proxy: each gets the result of the one vote."""
+    alice, ask = people.person("alice"), people.stage.ask()
+    given = [given_for(ask)]
+    begun = got(people.begin_answer(alice, given))
+    credential = people.passkey("alice").get(begun.options)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: people.settle(alice, begun.id, credential, given), range(6)))
+    counted = [one for result in results for one in got(result)]
+    assert [type(one) for one in counted] == [Counted] * 6
+    assert sum(not one.repeated for one in counted if isinstance(one, Counted)) == 1
+    assert len(stored(people, ask)) == 1

@@ -1,6 +1,7 @@
 """A passkey comes in by a code of the host's or after a fresh assertion; everything else is refused, and told."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -340,3 +341,13 @@ def test_a_label_is_one_short_printable_line(quick: People) -> None:
     assert enrolled.passkey.label.startswith("my")
     assert enrolled.passkey.label.isprintable()
     assert len(enrolled.passkey.label) <= 60
+
+
+def test_one_code_used_many_times_at_once_enrols_one_passkey(people: People) -> None:
+    code = people.code("alice")
+    begun = [got(people.begin_enrolment(code)) for _ in range(4)]
+    made = [(one.id, people.passkey("alice", one.id).create(one.options)) for one in begun]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda one: people.finish_enrolment(*one), made))
+    assert sum(isinstance(one, enrolling.Enrolled) for one in results) == 1
+    assert people.stage.count("passkeys") == 1

@@ -1,6 +1,7 @@
 """A passkey signs its person in, or confirms one act; a session stands only for who may still have it."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -408,3 +409,14 @@ def test_what_oidc_keeps_is_taken_once(quick: People) -> None:
     assert isinstance(quick.write(lambda tx: signing_in.take_oidc(tx, state)), Refused)
     sign_in = quick.begin_sign_in().id
     assert isinstance(quick.write(lambda tx: signing_in.take_oidc(tx, sign_in)), Refused)
+
+
+def test_one_assertion_sent_many_times_at_once_opens_one_session(people: People) -> None:
+    people.enrol("alice")
+    before = people.stage.count("sessions")
+    begun = people.begin_sign_in()
+    credential = people.passkey("alice").get(begun.options)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: people.finish_sign_in(begun.id, credential), range(8)))
+    assert sum(isinstance(one, signing_in.SignedIn) for one in results) == 1
+    assert people.stage.count("sessions") == before + 1
