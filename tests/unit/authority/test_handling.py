@@ -1,6 +1,6 @@
 """Claim, hand on, put off, hold, withdraw: who may, how far, and what the history keeps; each refusal with its twin."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,11 +21,10 @@ from tests.store_fixtures import FreshDatabase
 
 TRANSFER = {"amount_minor": 125_000, "currency": "EUR", "to": "DE89370400440532013000"}
 ALICE, BOB, CAROL, DAVE = (PrincipalName(name) for name in ("alice", "bob", "carol", "dave"))
-Act = Callable[[Tx, Stage, str, PrincipalName], Handled | Refused]
 
 
 @pytest.fixture
-def stage(database: FreshDatabase) -> Iterator[Stage]:
+def stage(database: FreshDatabase) -> Stage:
     return Stage(database.open(Role.WORKSPACE))
 
 
@@ -263,11 +262,12 @@ def test_a_reason_has_its_limits(stage: Stage) -> None:
 
 def test_7_an_ask_whose_time_is_over_takes_no_act(stage: Stage) -> None:
     """It expires at the act, as it does at an answer, and says so."""
-    for act in (
+    acts: list[Callable[[Ask], Handled | Refused]] = [
         lambda ask: claim(stage, "bob", ask.id),
         lambda ask: snooze(stage, "bob", ask.id, DAY),
         lambda ask: withdraw(stage, "alice", ask.id),
-    ):
+    ]
+    for act in acts:
         ask = stage.expiring(params={"version": str(stage.count("asks"))})
         assert reason_of(act(ask)) == "expired"
         assert stage.get(ask).state is AskState.EXPIRED

@@ -1,6 +1,5 @@
 """Who needs what: the inbox of one person, against a filter over every ask; its walks stay on their indexes."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ TRANSFER = {"amount_minor": 125_000, "currency": "EUR", "to": "DE893704004405320
 
 
 @pytest.fixture
-def stage(database: FreshDatabase) -> Iterator[Stage]:
+def stage(database: FreshDatabase) -> Stage:
     return Stage(database.open(Role.WORKSPACE))
 
 
@@ -171,7 +170,7 @@ def test_filters_narrow_the_page(stage: Stage) -> None:
     other = stage.agent("writer")
     plain, bound, transfer = stage.question(), stage.ask(why="because of Äpfel"), gated(stage)
     written = stage.ask(other, verb=None, params=None, text="What next?")
-    expected = {
+    expected: dict[str, tuple[Any, list[str]]] = {
         "agent": ("writer", [written.id]),
         "verb": (VERB, [bound.id]),
         "kind": (AskKind.GATED, [transfer.id]),
@@ -180,7 +179,8 @@ def test_filters_narrow_the_page(stage: Stage) -> None:
         "text": ("äPFEL", [bound.id]),
     }
     for name, (value, found) in expected.items():
-        assert ids(see(stage, "alice", **{name: value})) == found, name
+        narrowed: dict[str, Any] = {name: value}
+        assert ids(see(stage, "alice", **narrowed)) == found, name
     assert ids(see(stage, "alice", kind=AskKind.QUESTION)) == [written.id, plain.id]
     assert ids(see(stage, "alice", risk=Risk.HIGH)) == [transfer.id]
     assert ids(see(stage, "alice", agent="nobody")) == ids(see(stage, "alice", verb="no.such")) == []
