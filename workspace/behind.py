@@ -1,17 +1,22 @@
-"""Flask behind the edge: each request whole, in one of a bounded number of threads, through a2wsgi.
+"""Flask behind the edge: each request whole, in one of a bounded number of threads, in the environment of a2wsgi.
 
 A view never waits for the network: its body is there before it starts, and a reader who does not take the answer is cut
-off instead of holding a thread. Whether its caller is gone, or the process is about to end, is told by `environ[GONE]`.
+off instead of holding a thread. An answer goes back in one piece, only a long one in several: a2wsgi's own responder
+crosses threads three times for each. Whether its caller is gone, or the process is about to end, is told by
+`environ[GONE]`.
 """
 
 import asyncio
 import contextlib
+import contextvars
+import io
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from a2wsgi import WSGIMiddleware
+from a2wsgi.wsgi import build_environ
 
 from gitops_bot.api.grammar import MAX_BODY
 from workspace.asgi import ABORT, Message, Receive, Scope, Send, Turned, turn_away
@@ -20,13 +25,15 @@ from workspace.screening import Headers, field_of
 from workspace.waiting import GONE
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIApplication
 
 MOST_BODY: Final = 16 * MAX_BODY
 """Up to here the application itself says that a body is too large, in words that fit the route."""
 BODY_SECONDS: Final = 20.0
 """How long a body may take to arrive."""
 WRITE_SECONDS: Final = 20.0
+PIECE: Final = 65_536
+"""Bytes of an answer that are collected before they are sent; what is shorter goes in one piece."""
 _TURNED: Final = {
     Failed.OVER: Turned(413, f"A body may have {MAX_BODY} bytes.", "limit_exceeded"),
     Failed.LATE: Turned(408, "The body did not arrive in time."),
@@ -39,8 +46,7 @@ class Behind:
     def __init__(self, application: "WSGIApplication", threads: int) -> None:
         self._application = application
         self._stopping = threading.Event()
-        self._bridge = WSGIMiddleware(self._unless_gone)  # type: ignore[arg-type] # its own types of WSGI
-        self._threads = self._bridge.executor = ThreadPoolExecutor(threads, "flask")
+        self._threads = ThreadPoolExecutor(threads, "flask")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request that was screened."""
@@ -59,23 +65,33 @@ class Behind:
         kept = [pair for pair in headers if pair[0] not in (b"content-length", b"transfer-encoding", b"expect")]
         counted = [(b"content-length", str(len(body)).encode("ascii"))] if body or length is not None else []
         gone = threading.Event()
-        inner = {**scope, "headers": [*kept, *counted], GONE: lambda: gone.is_set() or self._stopping.is_set()}
-        watching = asyncio.get_running_loop().create_task(_watch(receive, gone))
+        loop = asyncio.get_running_loop()
+        watching = loop.create_task(_watch(receive, gone))
+        answer = _Answer(_Patient(send, scope, gone), loop)
+        inner: Any = {**scope, "headers": [*kept, *counted]}
+        made: Any = io.BytesIO(body)
+        environ: dict[str, Any] = {**build_environ(inner, made), "wsgi.errors": sys.stderr}
+        environ[GONE] = lambda: gone.is_set() or self._stopping.is_set()
         try:
-            await self._bridge(inner, _once(body), _Patient(send, scope, gone))  # type: ignore[arg-type] # as above
+            await loop.run_in_executor(self._threads, contextvars.copy_context().run, self._work, environ, answer, gone)
+            await answer.finish()
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
 
-    def _unless_gone(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        gone: Callable[[], bool] = environ["asgi.scope"][GONE]
-        if gone() and not self._stopping.is_set():
+    def _work(self, environ: Any, answer: "_Answer", gone: threading.Event) -> None:
+        if gone.is_set():
             # It waited for a thread longer than its caller did: nothing is done for nobody.
-            start_response("408 Request Timeout", [("Content-Length", "0")])
-            return [b""]
-        environ[GONE] = gone
-        return self._application(environ, start_response)
+            answer.start("408 Request Timeout", [("Content-Length", "0")])
+            return
+        parts = self._application(environ, answer.start)
+        try:
+            for part in parts:
+                answer.add(part)
+        finally:
+            if isinstance(parts, _Closeable):
+                parts.close()
 
     def stop(self) -> None:
         """Let everything that waits in a view go on now."""
@@ -92,11 +108,49 @@ async def _watch(receive: Receive, gone: threading.Event) -> None:
     gone.set()
 
 
-def _once(body: bytes) -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
+@runtime_checkable
+class _Closeable(Protocol):
+    def close(self) -> None:
+        """Let go of what it holds (PEP 3333)."""
 
-    return receive
+
+class _Answer:
+    """An answer of the application, collected in its thread; what is longer than a piece is sent from there."""
+
+    def __init__(self, send: "_Patient", loop: asyncio.AbstractEventLoop) -> None:
+        self._send = send
+        self._loop = loop
+        self._head: Message | None = None
+        self._is_begun = False
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Callable[[bytes], object]:
+        """Take status and headers (WSGI's start_response)."""
+        if exc_info is not None and self._is_begun:
+            raise exc_info[1]
+        named = [(name.lower().encode("latin-1"), text.encode("latin-1")) for name, text in headers]
+        self._head = {"type": "http.response.start", "status": int(status[:3]), "headers": named}
+        return self.add
+
+    def add(self, part: bytes) -> None:
+        """Take a part of the body."""
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size >= PIECE:
+            asyncio.run_coroutine_threadsafe(self._flush(more=True), self._loop).result()
+
+    async def finish(self) -> None:
+        """Send what is left, and the end."""
+        await self._flush(more=False)
+
+    async def _flush(self, *, more: bool) -> None:
+        if not self._is_begun:
+            self._is_begun = True
+            assert self._head is not None, "the application answered without a status"
+            await self._send(self._head)
+        body, self._parts, self._size = b"".join(self._parts), [], 0
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 class _Patient:
@@ -108,7 +162,7 @@ class _Patient:
         self._abort: Callable[[], None] = scope.get(ABORT, lambda: None)
         self._gone = gone
 
-    async def __call__(self, message: Any) -> None:
+    async def __call__(self, message: Message) -> None:
         if self._gone.is_set():
             return
         try:
