@@ -284,6 +284,14 @@ def test_whoever_is_not_signed_in_comes_back_to_the_page_that_they_wanted(workpl
     assert workplace.person("alice").get("/agents").status_code == 200
 
 
+def test_a_link_from_another_site_finds_the_session(workplace: Workplace) -> None:
+    """The cookie does not come with such a link (SameSite=Strict); the page to sign in asks again from here."""
+    nobody = browser(workplace.app, workplace.services)
+    page = nobody.get("/sign-in?next=/people", headers={"Sec-Fetch-Site": "cross-site"}).get_data(as_text=True)
+    assert "js/here.js" in page and 'data-next="/people"' in page
+    assert "js/here.js" not in nobody.get("/sign-in", headers={"Sec-Fetch-Site": "none"}).get_data(as_text=True)
+
+
 @pytest.mark.parametrize(
     "text",
     ["//evil.example", "/\\evil.example", "https://evil.example", "evil", "", "/a\nb", "/\tevil", "/%0a\x00",
