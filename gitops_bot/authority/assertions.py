@@ -26,13 +26,13 @@ from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.statements import MOST_IN_BATCH, Asserted, Statement, batch_challenge, hash_text
 from gitops_bot.core.texts import is_storable
 from gitops_bot.core.verdicts import Answer, choose
+from gitops_bot.policy.model import Risk
 from gitops_bot.store import asks, ceremonies, evidence, passkeys
 from gitops_bot.store.ceremonies import Begun
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.passkeys import Passkey
 from gitops_bot.store.person_tables import Ceremony, SessionMethod
 
-HIGH: Final = "high"
 _USED: Final = "This assertion was used; look at what became of the answer."
 
 
@@ -141,7 +141,7 @@ def _batch(tx: Tx, rules: Rules, found: list[Ask]) -> list[Ask] | Refused:
         rule = rule_of(standing, ask)
         if isinstance(rule, Refused):
             return rule
-        if getattr(rule, "risk", "normal") == HIGH:
+        if rule.risk is Risk.HIGH:
             return refuse(Reason.BAD_PARAMS, "A verb of high risk is answered one at a time.", ask=ask.id)
     return found
 

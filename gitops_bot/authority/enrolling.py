@@ -14,6 +14,7 @@ from typing import Any, Final
 from gitops_bot.authority import challenges, sessions
 from gitops_bot.authority.authenticators import NewKey, Unfit, decode, verify_creation
 from gitops_bot.authority.challenges import Challenge, usable, user_handle
+from gitops_bot.authority.revoking import revoke
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.sessions import Person, human
 from gitops_bot.authority.signing_in import Act, Confirmed, SignedIn, label_of
@@ -298,11 +299,7 @@ def revoke_passkey(tx: Tx, rules: Rules, person: Person, passkey: str, confirmed
     found = passkeys.get(tx, passkey, lock=True)
     if found is None or found.principal != who:
         return refuse(Reason.NOT_FOUND)
-    if passkeys.revoke(tx, passkey, who):
-        facts = {"passkey": passkey, "by": who}
-        ledger.append(tx, Entry(EventKind.PASSKEY_REVOKED, tx.now, principal=who, channel="workspace", facts=facts))
-        sessions.end_opened_by(tx, who, passkey, who)
-        notices.tell(tx, [who], EventKind.PASSKEY_REVOKED.value, f"Your passkey {found.label} was revoked.")
+    revoke(tx, found, who, "workspace")
     revoked = passkeys.get(tx, passkey)
     assert revoked is not None
     return revoked

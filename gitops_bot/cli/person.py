@@ -6,8 +6,10 @@ from pathlib import Path
 import click
 
 from gitops_bot.cli.host import config_option, host_database
-from gitops_bot.cli.listing import json_option, print_json
+from gitops_bot.cli.listing import json_option, print_json, print_rows
 from gitops_bot.cli.terminal import escaped
+
+_PASSKEY = ("id", "label", "created_at", "rests_until", "used_at", "revoked_at", "revoked_by")
 
 
 @click.group()
@@ -51,7 +53,34 @@ def enrol(name: str, config: Path | None, as_json: bool) -> None:
     click.echo(escaped(f"{let_in.code}   for {let_in.person}, once, within ten minutes"))
     click.echo(escaped(f"open {let_in.address} and type it there"))
     if let_in.held:
-        click.echo(f"passkeys that they have already: {let_in.held}; what is lost is revoked on the page of keys")
+        click.echo(f"passkeys that they have already: {let_in.held}; end what is lost: gitops-bot person passkeys NAME")
+
+
+@person.command("passkeys")
+@click.argument("name")
+@click.option("--revoke", multiple=True, metavar="ID|all", help="End this one for good, or all; can be given again.")
+@config_option
+@json_option
+def passkeys_of(name: str, revoke: tuple[str, ...], config: Path | None, as_json: bool) -> None:
+    """List the passkeys of NAME, or end some: at once, with every session that they opened.
+
+    This only takes authority away, so it asks nobody. NAME comes back in by another code: gitops-bot person enrol NAME.
+
+    \b
+    Example:
+      gitops-bot person passkeys alice
+      gitops-bot person passkeys alice --revoke all
+    """
+    from gitops_bot.bootstrap import letting_in
+
+    with host_database(config) as (_, database):
+        ended = letting_in.revoke(database, name, revoke) if revoke else []
+        held = letting_in.held(database, name)
+    items = [{column: getattr(one, column) for column in _PASSKEY} for one in held]
+    if as_json:
+        print_json({"person": name, "revoked": [one.id for one in ended], "items": items})
+        return
+    print_rows(items, _PASSKEY, empty="no passkey was ever enrolled for them")
 
 
 @person.command()

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
+from gitops_bot.authority import enrolling
+from gitops_bot.authority.challenges import Challenge
+from gitops_bot.authority.sessions import authenticate
+from gitops_bot.authority.signing_in import SignedIn, begin_sign_in, finish_sign_in
 from gitops_bot.bootstrap.gate import closed
+from gitops_bot.bootstrap.rules import rules_of
+from gitops_bot.bootstrap.workspace import site_of
+from gitops_bot.core.errors import Refused
+from gitops_bot.demo.passkey import SoftwarePasskey
 from gitops_bot.store import asks, schema
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
@@ -144,6 +152,35 @@ def test_a_stolen_key_of_a_person(pin_host: PinHost) -> None:
     pin_host.bot("person", "suspend", "alice")
     assert "alice is reinstated" in drill.run("person", "suspend", "alice", "--lift")
     drill.over()
+
+
+def test_a_lost_or_stolen_passkey(pin_host: PinHost) -> None:
+    """The thief is out at once, in every session; the person comes back in by another code."""
+    site, thief, mine = site_of(pin_host.settings), SoftwarePasskey("http://x"), SoftwarePasskey("http://x")
+    workspace = pin_host.fresh.open(Role.WORKSPACE)
+    thief.origin = mine.origin = site.origin
+    rules = rules_of(pin_host.settings, pin_host.database)
+
+    def enrol(code: str, passkey: SoftwarePasskey) -> SignedIn:
+        with workspace.write() as tx:
+            begun = enrolling.begin_enrolment(tx, rules, site, code, "phone")
+            assert isinstance(begun, Challenge)
+            done = enrolling.finish_enrolment(tx, rules, site, begun.id, passkey.create(begun.options))
+        assert isinstance(done, enrolling.Enrolled)
+        assert done.signed_in is not None
+        return done.signed_in
+
+    stolen = enrol(pin_host.bot("person", "enrol", "alice")[1].split()[0], thief)
+    drill = Drill(pin_host, "A lost or stolen passkey")
+    drill.run("person", "passkeys", "alice", "--revoke", "all")
+    drill.run("ledger", "verify")
+    again = enrol(drill.run("person", "enrol", "alice").split()[0], mine)
+    drill.over()
+    with workspace.write() as tx:
+        assert authenticate(tx, rules, site, stolen.secret) is None
+        assert authenticate(tx, rules, site, again.secret) is not None
+        begun = begin_sign_in(tx, site)
+        assert isinstance(finish_sign_in(tx, rules, site, begun.id, thief.get(begun.options)), Refused)
 
 
 @pytest.mark.parametrize("backup", [False, True])

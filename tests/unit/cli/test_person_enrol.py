@@ -8,6 +8,7 @@ from sqlalchemy import text
 from gitops_bot.authority import enrolling
 from gitops_bot.authority.challenges import Challenge
 from gitops_bot.authority.enrolling import Enrolled
+from gitops_bot.authority.sessions import authenticate
 from gitops_bot.bootstrap.rules import rules_of
 from gitops_bot.bootstrap.workspace import site_of
 from gitops_bot.core.errors import Refused
@@ -72,3 +73,35 @@ def test_a_suspended_person_gets_no_code_until_they_are_reinstated(host: Host) -
         assert suspensions.suspended(tx)
     assert host.bot("person", "suspend", "alice", "--lift")[0] == 0
     assert host.bot("person", "enrol", "alice")[0] == 0
+
+
+def test_passkeys_are_listed_and_ended_on_the_host(host: Host) -> None:
+    site, rules, database = site_of(host.settings), rules_of(host.settings, host.open()), host.open(Role.WORKSPACE)
+    secrets = []
+    for _ in range(2):
+        code = json.loads(host.bot("person", "enrol", "alice", "--json")[1])["code"]
+        with database.write() as tx:
+            begun = enrolling.begin_enrolment(tx, rules, site, code, "laptop")
+            assert isinstance(begun, Challenge)
+            made = SoftwarePasskey(site.origin).create(begun.options)
+            enrolled = enrolling.finish_enrolment(tx, rules, site, begun.id, made)
+        assert isinstance(enrolled, Enrolled)
+        assert enrolled.signed_in is not None
+        secrets.append(enrolled.signed_in.secret)
+    first, second = json.loads(host.bot("person", "passkeys", "alice", "--json")[1])["items"]
+    status, _, err = host.bot("person", "passkeys", "alice", "--revoke", first["id"], "--revoke", "bm90aGluZw")
+    assert (status, err.split(":")[1].strip()) == (4, "not_found")
+
+    def standing() -> list[bool]:
+        with database.write() as tx:
+            return [authenticate(tx, rules, site, secret) is not None for secret in secrets]
+
+    assert host.bot("person", "passkeys", "alice", "--revoke", first["id"][:3])[0] == 4
+    assert standing() == [True, True], "nothing is revoked where one is unknown"
+    assert host.bot("person", "passkeys", "alice", "--revoke", first["id"][:12])[0] == 0
+    assert standing() == [False, True]
+    ended = json.loads(host.bot("person", "passkeys", "alice", "--revoke", "all", "--json")[1])
+    assert ended["revoked"] == [second["id"]]
+    assert {one["revoked_by"] for one in ended["items"]} == {"host"}
+    assert standing() == [False, False]
+    assert "no passkey was ever enrolled" in host.bot("person", "passkeys", "mallory")[1]
