@@ -1,4 +1,4 @@
-"""Reads a page as a browser would and says what in it could act: elements, attributes and addresses that are not ours."""
+"""Reads a page as a browser would and says what in it could act without being ours: elements, attributes, addresses."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
