@@ -1,6 +1,8 @@
 """A cookie counts when a browser would have kept it for this host alone, exactly once, and as we wrote it."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workspace.auth import cookies
 
@@ -74,3 +76,12 @@ def test_another_name_is_not_ours(header: str | None) -> None:
 def test_the_cost_of_a_header_is_bounded() -> None:
     """An overlong header is not taken apart at all."""
     assert cookies.read(f"{NAME}={SECRET}; " * 1_000_000) is None
+
+
+@given(st.text(max_size=200) | st.lists(st.sampled_from([NAME, "=", ";", " ", SECRET, "\t", "x"])).map("".join))
+def test_whatever_a_header_holds_it_is_read_as_one_secret_or_none(header: str) -> None:
+    found = cookies.read(header)
+    if found is not None:
+        assert header.count(NAME) == 1
+        assert f"{NAME}={found}" in header
+        assert cookies.carries(header)
