@@ -7,6 +7,7 @@ still stand; a watch whose session does not, or of which that is not known for `
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections import Counter, deque
@@ -136,7 +137,8 @@ class Hub:
         watch = Watch(self, session, 0, reset=False)
         self._watches.add(watch)
         self._of[session] += 1
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.leave, watch)
             async with self._starting:
                 if self._following is None or self._following.done():
                     self._newest = await self.run(self._source.head)
@@ -147,9 +149,7 @@ class Hub:
             if after is not None and after > head:
                 # The ring is behind by a look; whoever comes with what another process told them is not ahead.
                 head = await self.run(self._source.head)
-        except BaseException:
-            self.leave(watch)
-            raise
+            undo.pop_all()
         watch.reset = after is not None and after > head
         watch.begun = watch._place = head if after is None or watch.reset else after
         if self._closed:
