@@ -1,9 +1,9 @@
-"""What the edge answers under `/api/v1` before Flask is asked, described as routes are."""
+"""What belongs to the API and is no Flask route of `/api/v1`: the edge's event stream, and how the process does."""
 
 from typing import Final
 
-from workspace.api.described import PERSON, Description, Media, Operation
-from workspace.api.shapes import COUNT
+from workspace.api.described import ANYONE, PERSON, Description, Media, Operation
+from workspace.api.shapes import BOOLEAN, COUNT, STRING, obj
 
 ELSEWHERE: Final = (
     Operation(
@@ -16,6 +16,22 @@ ELSEWHERE: Final = (
             query={"after": COUNT},
             answers={200: Media("text/event-stream")},
             refusals=(429,),
+        ),
+    ),
+    Operation(
+        "GET",
+        "/healthz",
+        "health.healthz",
+        Description("Say that the process answers.", by=(ANYONE,), answers={200: obj({"ok": BOOLEAN})}),
+    ),
+    Operation(
+        "GET",
+        "/readyz",
+        "health.readyz",
+        Description(
+            "Say whether the database answers; 503 when not.",
+            by=(ANYONE,),
+            answers={200: obj({"ok": BOOLEAN, "database": STRING})},
         ),
     ),
 )
