@@ -101,13 +101,15 @@ sys.exit(__main__.main(sys.argv[1:]))
 """A workspace whose limits of time and number are small, so that a test sees them."""
 
 
-def serve(home: Path, templates: SqliteTemplates, settings: str = "", program: str = "") -> Iterator[Served]:
+def serve(
+    home: Path, templates: SqliteTemplates, settings: str = "", program: str = "", policies: Path = POLICIES
+) -> Iterator[Served]:
     """Set a host up over an empty database and run its workspace. `settings` go into its section; `program` is run in
     place of the command."""
     sqlite_database = templates.copy("sqlite")
     folder = home / "host"
     folder.mkdir(mode=0o700)
-    shutil.copytree(POLICIES, folder / "policies")
+    shutil.copytree(policies, folder / "policies")
     (folder / ".gitops-bot").mkdir(mode=0o700)
     (folder / "url").touch(mode=0o600)
     (folder / "url").write_text(sqlite_database.owner_url)

@@ -29,7 +29,7 @@ _UNREAD: Final = select(func.count()).select_from(
 _READ: Final = (
     update(notices)
     .where(notices.c.principal == bindparam("whose"), notices.c.id <= bindparam("until"), notices.c.read_at.is_(None))
-    .values(read_at=bindparam("at"))
+    .values(read_at=bindparam("now"))
 )
 _END: Final = 2**62
 
@@ -67,4 +67,4 @@ def unread(tx: Tx, principal: str, most: int = 100) -> int:
 
 def read(tx: Tx, principal: str, until: int) -> int:
     """Mark somebody's notices up to an id as read; give how many were."""
-    return tx.execute(_READ, {"whose": principal, "until": until, "at": tx.now}).rowcount
+    return tx.execute(_READ, {"whose": principal, "until": until, "now": tx.now}).rowcount

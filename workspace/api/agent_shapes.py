@@ -26,6 +26,7 @@ from workspace.api.shapes import (
     many,
     obj,
     one_of,
+    or_empty,
     or_null,
     page_of,
     text,
@@ -67,7 +68,7 @@ ROW: Final = obj(
     }
 )
 AGENTS: Final = page_of(ROW)
-AGENTS_QUERY: Final[Mapping[str, Schema]] = {"after": SLUG, "limit": LIMIT}
+AGENTS_QUERY: Final[Mapping[str, Schema]] = {"after": or_empty(SLUG), "limit": LIMIT}
 _LINE: Final = obj(
     {
         "id": STRING,

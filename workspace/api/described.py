@@ -15,6 +15,8 @@ Schema = Mapping[str, Any]
 PERSON: Final = "person"
 AGENT: Final = "agent"
 ANYONE: Final = "anyone"
+SCREENED: Final = frozenset({400, 414, 421, 431})
+"""What the edge says of a request whose address, fields or host it does not take."""
 JSON: Final = "application/json"
 _ATTRIBUTE: Final = "__described__"
 _NOTHING: Final[Mapping[str, Schema]] = MappingProxyType({})
@@ -46,7 +48,7 @@ class Description:
 
     def statuses(self, *, in_path: bool, unsafe: bool) -> tuple[int, ...]:
         """Give every status that may be told as a problem document: what any such route may say, and its own."""
-        told = {503, *self.refusals}
+        told = {*SCREENED, 503, *self.refusals}
         if ANYONE not in self.by:
             told |= {401, 403}
         if in_path:
@@ -55,7 +57,7 @@ class Description:
             told |= {413, 415, 422}
         if unsafe:
             # A body that nobody reads is refused by its size; the origin and the token of a page, by 403; floods.
-            told |= {403, 413, 429}
+            told |= {403, 408, 413, 429}
         # A query that the route does not know is refused as one that it cannot read.
         return tuple(sorted(told | {422}))
 

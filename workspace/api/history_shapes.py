@@ -19,6 +19,7 @@ from workspace.api.shapes import (
     ULID,
     many,
     obj,
+    or_empty,
     or_null,
     page_of,
     text,
@@ -45,16 +46,16 @@ LEDGER: Final = {
     **page_of(_ENTRY, head=obj({"seq": COUNT, "hash": DIGEST})),
 }
 LEDGER_QUERY: Final[Mapping[str, Schema]] = {
-    "kind": text(pattern="[a-z_.]{1,64}", description="the beginning of a kind"),
-    "ask": ULID,
-    "agent": SLUG,
-    "principal": NAME,
-    "since": MS,
-    "until": MS,
-    "before": {**MS, "description": "below this place"},
+    "kind": {**or_empty(text(pattern="[a-z_.]{1,64}")), "description": "the beginning of a kind"},
+    "ask": or_empty(ULID),
+    "agent": or_empty(SLUG),
+    "principal": or_empty(NAME),
+    "since": or_empty(MS),
+    "until": or_empty(MS),
+    "before": {**or_empty(MS), "description": "below this place"},
     "limit": LIMIT,
 }
-EXPORT_QUERY: Final[Mapping[str, Schema]] = {"after": {**MS, "description": "after this place"}}
+EXPORT_QUERY: Final[Mapping[str, Schema]] = {"after": {**or_empty(MS), "description": "after this place"}}
 _IDENTITY: Final = obj(
     {
         "kind": STRING,

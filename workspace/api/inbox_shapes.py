@@ -33,6 +33,7 @@ from workspace.api.shapes import (
     many,
     obj,
     one_of,
+    or_empty,
     or_null,
     page_of,
     ref,
@@ -71,17 +72,17 @@ _BACKLOG: Final = obj(
     }
 )
 INBOX_QUERY: Final[Mapping[str, Schema]] = {
-    "agent": SLUG,
-    "verb": text(pattern="[a-z][a-z0-9_.]{0,130}"),
-    "kind": _KIND,
-    "risk": one_of(RISKS),
-    "channel": one_of([channel.value for channel in Channel]),
+    "agent": or_empty(SLUG),
+    "verb": or_empty(text(pattern="[a-z][a-z0-9_.]{0,130}")),
+    "kind": or_empty(_KIND),
+    "risk": or_empty(one_of(RISKS)),
+    "channel": or_empty(one_of([channel.value for channel in Channel])),
     "text": text(MAX_SOUGHT),
-    "snoozed": FLAG,
-    "before": ULID,
+    "snoozed": or_empty(FLAG),
+    "before": or_empty(ULID),
     "limit": LIMIT,
 }
-NEWEST: Final[Mapping[str, Schema]] = {"before": ULID, "limit": LIMIT}
+NEWEST: Final[Mapping[str, Schema]] = {"before": or_empty(ULID), "limit": LIMIT}
 INBOX: Final = page_of(_ROW, count=COUNT)
 BACKLOG: Final = page_of(_BACKLOG)
 

@@ -8,7 +8,6 @@ edge answers (`workspace.api.elsewhere`). It is served at `/api/v1/openapi.json`
 import json
 import re
 from collections.abc import Iterator, Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 from flask import Blueprint, Flask, Response, current_app
@@ -35,6 +34,27 @@ PREFIX: Final = "/api/v1"
 VERSION: Final = "1"
 PATH: Final[Mapping[str, Schema]] = {"ask_id": ULID, "capture_id": ULID, "slug": SLUG}
 """The schemas of parameters in paths, by name; others are plain strings."""
+PHRASES: Final[Mapping[int, str]] = {
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
+    414: "URI Too Long",
+    415: "Unsupported Media Type",
+    421: "Misdirected Request",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+"""RFC 9110, section 15, and RFC 6585; the library's own differ from one version of Python to the next."""
 _PARAMETER: Final = re.compile(r"<(?:[a-z]+:)?([a-z_]+)>")
 _KEPT: Final = "gitops_bot.openapi"
 _SECURITY: Final[Mapping[str, list[dict[str, list[str]]]]] = {
@@ -105,7 +125,7 @@ def document(app: Flask) -> dict[str, Any]:
             "schemas": dict(SCHEMAS),
             "responses": {
                 _word(status): {
-                    "description": HTTPStatus(status).phrase,
+                    "description": PHRASES[status],
                     "content": {MEDIA_TYPE: {"schema": ref("Problem")}},
                 }
                 for status in sorted(told)
@@ -134,7 +154,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def _word(status: int) -> str:
-    return HTTPStatus(status).phrase.replace(" ", "").replace("-", "")
+    return PHRASES[status].replace(" ", "")
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
@@ -172,7 +192,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _answer(status: int, answer: Schema | Media | None) -> dict[str, Any]:
-    phrase = {"description": HTTPStatus(status).phrase}
+    phrase = {"description": PHRASES[status]}
     if answer is None:
         return phrase
     media = answer if isinstance(answer, Media) else Media(JSON, answer)

@@ -35,6 +35,11 @@ def text(most: int | None = None, *, least: int = 0, pattern: str | None = None,
     return found
 
 
+def or_empty(schema: Schema) -> Schema:
+    """Give the schema of the same or an empty string: a parameter of a query that says nothing is none."""
+    return {"anyOf": [schema, {"type": "string", "maxLength": 0}]}
+
+
 def or_null(schema: Schema) -> Schema:
     """Give the schema of the same or null."""
     kind = schema.get("type")
@@ -82,5 +87,5 @@ ANY_OBJECT: Final[Schema] = {"type": "object"}
 AFTER: Final[Schema] = {**STRING, "description": "the `next` of the page before"}
 LIMIT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50}
 FLAG: Final = one_of(["0", "1"])
-PAGE: Final[Mapping[str, Schema]] = {"after": ULID, "limit": LIMIT}
+PAGE: Final[Mapping[str, Schema]] = {"after": or_empty(ULID), "limit": LIMIT}
 WAIT: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MAX_WAIT, "default": 0}

@@ -6,7 +6,7 @@ from typing import Final
 
 from flask import Blueprint, Response, jsonify
 
-from gitops_bot.api.door.grammar import parse_label, parse_shell, parse_take
+from gitops_bot.api.door.grammar import parse_shell, parse_take, parse_waiting
 from gitops_bot.authority import shells
 from gitops_bot.core.errors import Refusal, Refused
 from gitops_bot.store.engine import Tx
@@ -31,7 +31,7 @@ waiting_shells: Final = Blueprint("shells", __name__, url_prefix="/api/v1/auth")
 )
 def begin_shell() -> tuple[Response, int]:
     """Let a shell wait for a person."""
-    label = parse_label(here.body())
+    label = parse_waiting(here.body())
     begun = services().write(lambda tx: shells.begin_shell(tx, label))
     url = f"{services().site.origin}/shell"
     document = {"secret": begun.secret, "code": begun.code, "url": url, "expires_at": begun.expires_at}

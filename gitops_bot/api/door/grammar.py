@@ -83,6 +83,11 @@ def parse_label(raw: bytes) -> str:
     return _label(members(raw, ("label", FRESH), floats=True))
 
 
+def parse_waiting(raw: bytes) -> str:
+    """Read what somebody calls a shell that waits to be let in, as `parse_finish`; nobody confirms that yet."""
+    return _label(members(raw, ("label",)))
+
+
 def parse_act(raw: bytes) -> Mapping[str, Any]:
     """Read the act that somebody wants to confirm, as `parse_finish`: an object without a float."""
     act = optional(members(raw, ("act",), required=("act",)), "act", dict)

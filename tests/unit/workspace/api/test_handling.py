@@ -7,7 +7,7 @@ import pytest
 
 from gitops_bot.authority.closing import expire
 from gitops_bot.core.asks import AskState
-from gitops_bot.store import asks, ledger
+from gitops_bot.store import asks, ledger, notices
 from gitops_bot.store.roles import Role
 from tests.signed_in import PersonClient
 from tests.store_fixtures import FreshDatabase
@@ -223,3 +223,12 @@ def test_people_are_shown_with_their_keys_and_nobody_elses_credential_id(
             assert (shown[other]["passkeys"][0]["id"] is not None) is (other == name)
         assert shown["agent"]["owner"] == "alice"
         assert {vote["verb"] for vote in shown["bob"]["votes_on"]} >= {"release.cut", "payments.transfer"}
+
+
+def test_notices_are_read_up_to_one(workplace: Workplace, alice: PersonClient) -> None:
+    """Everybody is told of a new passkey; what was read is read."""
+    workplace.person("bob")
+    assert alice.ok("POST", "/auth/notices/read", {"upto": 0}) == {"ok": True}
+    assert alice.ok("POST", "/auth/notices/read", {"upto": 2**53 - 1}) == {"ok": True}
+    with workplace.host.read() as tx:
+        assert notices.unread(tx, "alice") == 0
