@@ -8,7 +8,7 @@ from flask import Flask
 
 from gitops_bot.api.grammar import MAX_BODY
 from gitops_bot.bootstrap.workspace import Services
-from workspace import pages, problems
+from workspace import problems
 from workspace.api.agents import agents
 from workspace.api.asks import asks
 from workspace.api.captures import captures
@@ -24,6 +24,7 @@ from workspace.api.shells import waiting_shells
 from workspace.api.signing_in import signing
 from workspace.auth import csrf, headers, limits
 from workspace.health import health
+from workspace.pages import installed
 from workspace.waiting import Waiting
 
 
@@ -37,7 +38,7 @@ def create_app(services: Services, waiting: Waiting | None = None, tries: limits
     csrf.install(app)
     limits.install(app, tries)
     headers.install(app)
-    pages.install(app)
+    installed.install(app)
     for part in (api, asks, inbox, agents, captures, history):
         app.register_blueprint(part)
     app.register_blueprint(documents)

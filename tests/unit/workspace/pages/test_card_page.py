@@ -1,7 +1,6 @@
 """The card of an ask: made of the action, the agent's words apart; what a person may do on it, and how it ended."""
 
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
@@ -19,6 +18,7 @@ from tests.harmless import Page, assert_harmless, read_page
 from tests.policy_bundles import GONE
 from tests.unit.workspace.pages.conftest import Desk
 from tests.unit.workspace.pages.rows import HOSTILE, Filled
+from workspace.pages import cards
 
 HTMX = {"HX-Request": "true"}
 TRANSFER = {"amount_minor": 1250, "currency": "EUR", "to": "DE89370400440532013000"}
@@ -182,7 +182,7 @@ def test_the_exact_files_and_commands_are_there_to_copy(
         assert found.gated is not None
         return replace(found, gated=replace(found.gated, files=(file,), request='{"request": 1}'))
 
-    monkeypatch.setattr(import_module("workspace.pages.cards"), "show", shown)
+    monkeypatch.setattr(cards, "show", shown)
     page = card_of(desk, ask)
     for part in (
         file.file_text,
