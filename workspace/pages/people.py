@@ -9,6 +9,7 @@ from flask import Blueprint
 from gitops_bot.authority.people_read import people_shown
 from gitops_bot.authority.sessions import of_person
 from gitops_bot.store import notices
+from workspace.auth.people import unauthorized
 from workspace.pages.frame import open_page
 
 people: Final = Blueprint("people", __name__)
@@ -21,7 +22,10 @@ def everybody() -> str:
     """Show everybody whom the policy names, the person's own keys and sessions first."""
     with open_page() as page:
         found = people_shown(page.tx, page.rules)
-        mine = next(one for one in found if one.name == page.name)
+        mine = next((one for one in found if one.name == page.name), None)
+        if mine is None:
+            # A policy without this person came into force between the look at the cookie and this one.
+            raise unauthorized()
         return page.show(
             "people/page.html",
             people=found,
