@@ -77,9 +77,8 @@ def keep(login: Login) -> Path:
             with os.fdopen(handle, "w", encoding="ascii") as opened:
                 json.dump(document, opened)
             Path(made).replace(file)
-        except BaseException:
+        finally:
             Path(made).unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}", fix="see who may write there") from error
     return file
