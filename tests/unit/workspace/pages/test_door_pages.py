@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitops_bot.authority.site import Site
+from gitops_bot.bootstrap.provider import Provider
 from tests.unit.workspace.conftest import Workplace
 from tests.unit.workspace.pages.conftest import Desk
 from workspace.pages.nexts import HOME, next_of
@@ -89,6 +90,16 @@ def test_an_unknown_code_is_told_apart_from_none(desk: Desk) -> None:
     for code in ("XXXX-XXXX", "x" * 300, "%00", "%3Cscript%3E"):
         assert "No shell waits under this code" in desk.page(f"/shell?code={code}"), code
     assert "No shell waits" not in desk.page("/shell")
+
+
+def test_a_provider_is_offered_only_where_one_is_set_up_with_the_way_on(workplace: Workplace) -> None:
+    assert "/sign-in/oidc" not in workplace.client.get("/sign-in?next=%2Fpeople").get_data(as_text=True)
+    provider = Provider("https://id.example.org", "gitops-bot", "secret")
+    workplace.app.extensions["gitops_bot.services"] = replace(workplace.services, provider=provider)
+    page = workplace.client.get("/sign-in?next=%2Fledger%3Fkind%3Dask.").get_data(as_text=True)
+    assert 'href="/sign-in/oidc?next=%2Fledger%3Fkind%3Dask."' in page
+    assert "needs a passkey" in page
+    assert "secret" not in page
 
 
 @pytest.mark.parametrize(
