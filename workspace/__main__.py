@@ -7,11 +7,13 @@ import argparse
 import logging
 import os
 import resource
+import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from gitops_bot.bootstrap.workspace import Services, build_services
@@ -45,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # What clients send wrongly is answered, not logged; what is our fault is an error there.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     _log.setLevel(logging.INFO if flags.verbose else logging.WARNING)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Until the server has handlers of its own there is no request to finish.
+        signal.signal(number, _stop)
     try:
         settings = load(flags.config)
         services = build_services(settings)
@@ -73,6 +78,10 @@ def _serve(settings: Settings, services: Services) -> int:
     edge = Edge(hosts, {EVENTS: {"GET": events}}, Behind(create_app(services), THREADS), hub)
     Server(edge).run([listener])
     return _wait_for_threads()
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
 
 
 def _allow_files() -> None:
