@@ -227,21 +227,7 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
         shared_uid=values["signed"]["shared_uid"],
         database_url=url,
         owner_url=_secret(path(values["database"]["owner_url_file"])) or url,
-        forge=ForgeSettings(
-            forge["kind"],
-            repositories,
-            forge["api_url"],
-            path(forge["token_file"]),
-            forge["app_id"],
-            forge["installation"],
-            path(forge["private_key_file"]),
-            tuple(root / name for name in forge["webhook_secret_files"]),
-            forge["actions_issuer"],
-            forge["actions_workflow"],
-            time("forge", "max_comment_age"),
-            time("forge", "poll_fast"),
-            time("forge", "poll_slow"),
-        ),
+        forge=_forge(forge, root, path, lambda key: time("forge", key)),
         signed=_signed(values["signed"], path, state, lambda key: time("signed", key)),
         capture=_capture(capture, path(capture["publish"]), time("capture", "timeout")),
         workspace=_workspace(values["workspace"], path, lambda key: time("workspace", key)),
@@ -256,6 +242,26 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
         repeat_after=time("asks", "repeat_after"),
         max_open_gated=values["asks"]["max_open_gated"],
         max_open_bound=values["asks"]["max_open_bound"],
+    )
+
+
+def _forge(
+    values: Mapping[str, Any], root: Path, path: Callable[[str], Path | None], time: Callable[[str], int]
+) -> ForgeSettings:
+    return ForgeSettings(
+        kind=values["kind"],
+        repositories=tuple(values["repositories"]),
+        api_url=values["api_url"],
+        token_file=path(values["token_file"]),
+        app_id=values["app_id"],
+        installation=values["installation"],
+        private_key_file=path(values["private_key_file"]),
+        webhook_secret_files=tuple(root / name for name in values["webhook_secret_files"]),
+        actions_issuer=values["actions_issuer"],
+        actions_workflow=values["actions_workflow"],
+        max_comment_age=time("max_comment_age"),
+        poll_fast=time("poll_fast"),
+        poll_slow=time("poll_slow"),
     )
 
 

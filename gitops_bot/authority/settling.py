@@ -154,7 +154,8 @@ def _decide(tx: Tx, rules: Rules, pointer: str | None, ask: Ask, given: Answer, 
         choice.text,
         voice.channel,
         ask.binding,
-        voice.evidence,
+        # Of an asserted answer nothing but what was verified is kept as its evidence.
+        voice.evidence if voice.asserted is None else voice.asserted.evidence,
         voice.claim,
     )
     own = [one for one in cast if one.principal == allowed.voter]
