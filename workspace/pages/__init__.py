@@ -1,1 +1,1 @@
-"""The pages of people: documents by GET, pieces of them for htmx, and files. They decide nothing; acts go to the API."""
+"""The pages of people: documents by GET, pieces of them for htmx, and files. They decide nothing; acts are the API."""

@@ -20,7 +20,7 @@ from workspace.pages.frame import Page, badge_text, open_page
 from workspace.pages.words import CHANNELS
 
 inbox: Final = Blueprint("inbox", __name__)
-PAGE: Final = 50
+PAGE: Final = 25
 _KINDS: Final = ((AskKind.QUESTION, "question"), (AskKind.APPROVAL, "approval"), (AskKind.GATED, "gated"))
 
 

@@ -12,6 +12,7 @@ from tests.harmless import assert_harmless, read_page
 from tests.unit.workspace.pages.conftest import Desk
 from tests.unit.workspace.pages.rows import HOSTILE, Filled
 from workspace.pages.choosing import Chosen, choose
+from workspace.pages.inbox import PAGE
 
 MARKER = "m4rk3r"
 HTMX = {"HX-Request": "true"}
@@ -166,7 +167,7 @@ def test_choosing_a_filter_moves_the_address(desk: Desk, stage: Stage) -> None:
 
 def test_a_long_inbox_goes_on_by_cursor(desk: Desk, stage: Stage) -> None:
     agent = stage.agent()
-    asked = [stage.ask(agent, params={"version": str(number)}).id for number in range(53)]
+    asked = [stage.ask(agent, params={"version": str(number)}).id for number in range(PAGE + 3)]
     html = desk.page("/needs-you?verb=release.cut")
     assert rows_of(html) == asked[:2:-1]
     more = next(one for one in read_page(html).all("a") if one.get("hx-swap") == "outerHTML")
