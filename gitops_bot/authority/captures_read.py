@@ -7,7 +7,7 @@ What does not read as what it should be is left out.
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gitops_bot.authority.card_effects import effects_of_capture
@@ -26,9 +26,10 @@ from gitops_bot.store.ledger_pages import LedgerEntry
 
 MOST: Final = 100
 MOST_SEATS: Final = 50
-MOST_SEGMENTS: Final = 200
+MOST_LINES: Final = 500
+"""Segments and scores together, the newest."""
 LOOKED_BACK: Final = 20_000
-"""Segments are looked for among so many entries of the ledger, the newest."""
+"""They are looked for among so many entries of the ledger, the newest."""
 FIRST_REGIME: Final = "default"
 _FINGERPRINT: Final = re.compile(r"[0-9a-zA-Z:_-]{1,128}", re.ASCII)
 
@@ -67,14 +68,23 @@ class SeatShown:
 
 
 @dataclass(frozen=True, slots=True)
+class Scored:
+    """What a loop's judge gave in one turn; `kept` says that the loop kept what it had tried."""
+
+    score: float
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a loop's scores that may be compared: since when, in which regime, its baseline score."""
+    """A stretch of a loop's scores that may be compared: since when, in which regime, its baseline, what followed."""
 
     at: int
     loop: str
     fingerprint: str
     regime: str | None
     baseline_score: float | None
+    scores: tuple[Scored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +157,23 @@ def _row(capture: Capture, slug: str) -> CaptureRow:
 
 def _segments(tx: Tx, capture: Capture, seats: Sequence[Seat]) -> tuple[Segment, ...]:
     runs = {capture.run, *(seat.run for seat in seats)}
-    kind = EventKind.LOOP_SEGMENT.value
-    found = ledger_pages.recent(tx, kind, MOST_SEGMENTS, looked=LOOKED_BACK, runs=runs)
-    return tuple(shown for entry in reversed(found) if (shown := _segment(entry)) is not None)
+    kinds = (EventKind.LOOP_SEGMENT.value, EventKind.LOOP_SCORED.value)
+    found = ledger_pages.recent(tx, kinds, MOST_LINES, looked=LOOKED_BACK, runs=runs)
+    segments: list[Segment] = []
+    scores: list[list[Scored]] = []
+    open_of: dict[str, int] = {}
+    for entry in reversed(found):
+        if entry.kind == kinds[0]:
+            segment = _segment(entry)
+            if segment is not None:
+                open_of[segment.loop] = len(segments)
+                segments.append(segment)
+                scores.append([])
+            continue
+        place, score = open_of.get(plain(str(entry.facts.get("loop")))), _score(entry.facts.get("score"))
+        if place is not None and score is not None:
+            scores[place].append(Scored(score, entry.facts.get("kept") == "yes"))
+    return tuple(replace(one, scores=tuple(given)) for one, given in zip(segments, scores, strict=True))
 
 
 def _segment(entry: LedgerEntry) -> Segment | None:

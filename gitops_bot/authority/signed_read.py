@@ -155,7 +155,7 @@ def _branch(
 
 
 def _foreign(tx: Tx) -> tuple[ForeignCommit, ...]:
-    found = ledger_pages.recent(tx, EventKind.REQUESTS_FOREIGN.value, MOST_FOREIGN, looked=LOOKED_BACK)
+    found = ledger_pages.recent(tx, (EventKind.REQUESTS_FOREIGN.value,), MOST_FOREIGN, looked=LOOKED_BACK)
     return tuple(
         ForeignCommit(
             entry.at,
@@ -167,7 +167,7 @@ def _foreign(tx: Tx) -> tuple[ForeignCommit, ...]:
 
 def _refused(tx: Tx, surroundings: Surroundings) -> tuple[Attempt, ...]:
     kind = EventKind.VOTE_REFUSED.value
-    found = ledger_pages.recent(tx, kind, MOST_REFUSED, looked=LOOKED_BACK, channel=Channel.SIGNED.value)
+    found = ledger_pages.recent(tx, (kind,), MOST_REFUSED, looked=LOOKED_BACK, channel=Channel.SIGNED.value)
     return tuple(_attempt(entry, surroundings) for entry in found)
 
 

@@ -149,6 +149,8 @@ class Listener:
                 self._note(tx, loop, EventKind.LOOP_PARKED, line, ("trace_id",))
             case "segment":
                 self._note(tx, loop, EventKind.LOOP_SEGMENT, line, ("fingerprint", "regime", "baseline_score"))
+            case "row" if isinstance(line.get("row"), Mapping):
+                self._note(tx, loop, EventKind.LOOP_SCORED, _row(line["row"]), ("iter", "score", "kept"))
             case "approval_resolved" if line.get("outcome") == "timeout":
                 leave(tx, loop.id, "the loop's --max-park ran out")
             case "escalation":
@@ -165,3 +167,10 @@ class Listener:
             if isinstance(value, str | int | float):
                 facts[member] = storable(str(value))[:400]
         ledger.append(tx, Entry(kind, tx.now, run=loop.run, agent=loop.agent, facts=facts))
+
+
+def _row(row: object) -> Mapping[str, object]:
+    """Take of a turn what a plot shows: its number, its score, and whether the loop kept what it tried."""
+    assert isinstance(row, Mapping)
+    kept = "yes" if row.get("decision") == "keep" else "no"
+    return {"iter": row.get("iter"), "score": row.get("score"), "kept": kept}

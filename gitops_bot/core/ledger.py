@@ -49,6 +49,7 @@ class EventKind(StrEnum):
     LOOP_REGISTERED = "loop.registered"
     LOOP_PARKED = "loop.parked"
     LOOP_SEGMENT = "loop.segment"
+    LOOP_SCORED = "loop.scored"
     LOOP_GAVE_UP = "loop.gave_up"
     RESCOPE_ACKNOWLEDGED = "bridge.rescope_acknowledged"
     DENY_ACKNOWLEDGED = "bridge.deny_acknowledged"

@@ -95,7 +95,7 @@ _RECENT: Final = (
     select(ledger)
     .where(
         ledger.c.id > bindparam("above"),
-        ledger.c.kind == bindparam("kind"),
+        ledger.c.kind.in_(bindparam("kinds", expanding=True)),
         or_(bindparam("channel") == "", ledger.c.channel == bindparam("channel")),
     )
     .order_by(ledger.c.id.desc())
@@ -143,12 +143,12 @@ def _first_sealed_after(tx: Tx, at: int, last: int) -> int:
 
 
 def recent(
-    tx: Tx, kind: str, limit: int, *, looked: int, runs: Collection[str] | None = None, channel: str = ""
+    tx: Tx, kinds: Collection[str], limit: int, *, looked: int, runs: Collection[str] | None = None, channel: str = ""
 ) -> list[LedgerEntry]:
-    """Read the newest entries of one kind, of some runs or of a channel where they are given, among the last `looked`
+    """Read the newest entries of some kinds, of some runs or of a channel where they are given, among the last `looked`
     that there are; `seq` is 0, for they may not be sealed yet."""
     above = (tx.execute(_LAST_ID).scalar_one() or 0) - looked
-    values: dict[str, Any] = {"above": above, "kind": kind, "channel": channel, "most": limit}
+    values: dict[str, Any] = {"above": above, "kinds": sorted(kinds), "channel": channel, "most": limit}
     if runs is None:
         return [_entry(row) for row in tx.execute(_RECENT, values)]
     return [_entry(row) for row in tx.execute(_RECENT_OF_RUNS, {**values, "runs": sorted(runs)})] if runs else []

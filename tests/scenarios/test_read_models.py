@@ -267,6 +267,30 @@ def test_segments_are_what_reads_as_one(captured: CaptureStage, stage: Stage) ->
     assert marked(whole) == []
 
 
+def test_scores_belong_to_the_segment_before_them_of_their_own_loop(captured: CaptureStage, stage: Stage) -> None:
+    """A score before any segment, one that is no number, and one of a loop without a segment are left out."""
+    capture = captured.requested()
+
+    def said(kind: EventKind, loop: str = "loop-1", **facts: str) -> None:
+        with captured.database.write() as tx:
+            ledger.append(tx, Entry(kind, tx.now, run=capture.run, facts={"loop": loop, **facts}))
+
+    said(EventKind.LOOP_SCORED, score="9.0", kept="yes")
+    said(EventKind.LOOP_SEGMENT, fingerprint="a" * 16, regime="default", baseline_score="5.0")
+    said(EventKind.LOOP_SCORED, score="4.5", kept="yes")
+    said(EventKind.LOOP_SCORED, score=MARK, kept="yes")
+    said(EventKind.LOOP_SCORED, loop="loop-9", score="1.0", kept="yes")
+    said(EventKind.LOOP_SEGMENT, fingerprint="b" * 16, regime=REGIME.trace_id, baseline_score="3.0")
+    said(EventKind.LOOP_SCORED, score="3.5", kept="no")
+    whole = stage.read(lambda tx: capture_shown(tx, capture.id))
+    assert whole is not None
+    assert [[(one.score, one.kept) for one in segment.scores] for segment in whole.segments] == [
+        [(4.5, True)],
+        [(3.5, False)],
+    ]
+    assert marked(whole) == []
+
+
 def test_captures_come_newest_first_in_pages(captured: CaptureStage, stage: Stage) -> None:
     """Each once; what is no id reads an empty page at worst."""
     capture = captured.requested()

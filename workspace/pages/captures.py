@@ -9,7 +9,7 @@ from gitops_bot.authority.captures_read import Segment, capture_shown, captures_
 from gitops_bot.store import asks
 from workspace.pages.frame import open_page
 from workspace.pages.meanings import regime_words
-from workspace.pages.plot import Stretch, draw
+from workspace.pages.plot import Score, Stretch, draw
 
 captures: Final = Blueprint("captures", __name__)
 
@@ -39,5 +39,6 @@ def one(capture_id: str) -> str:
 
 
 def stretch_of(segment: Segment) -> Stretch:
-    """Give a segment as the plot takes it. The ledger has a segment's baseline; its later scores stay with the loop."""
-    return Stretch(regime_words(segment.regime), segment.baseline_score)
+    """Give a segment as the plot takes it."""
+    scores = tuple(Score(one.score, one.kept) for one in segment.scores)
+    return Stretch(regime_words(segment.regime), segment.baseline_score, scores)
