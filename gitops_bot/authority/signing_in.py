@@ -149,17 +149,6 @@ def finish_fresh(
     return Confirmed(person, dict(act), proven.passkey.id, tx.now)
 
 
-def begin_oidc(tx: Tx, kept: Mapping[str, str], *, lasts: int = 2 * challenges.LASTS) -> str:
-    """Keep what a sign-in by OIDC needs again (nonce, PKCE verifier, where to go); give its `state`."""
-    return challenges.begin(tx, Ceremony.OIDC, challenges.random_challenge(), dict(kept), lasts=lasts)
-
-
-def take_oidc(tx: Tx, state: str) -> Mapping[str, str] | Refused:
-    """Give what was kept under a `state`, once."""
-    begun = challenges.take(tx, state, Ceremony.OIDC)
-    return begun if isinstance(begun, Refused) else begun.body
-
-
 def finish_oidc(
     tx: Tx, rules: Rules, site: Site, issuer: str, subject: str, *, label: str = "", replacing: str | None = None
 ) -> SignedIn | Refused:

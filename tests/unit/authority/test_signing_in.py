@@ -402,15 +402,6 @@ def test_oidc_signs_in_by_issuer_and_subject_exactly(people: People) -> None:
     assert policy.authenticate(signed_in.secret) is None
 
 
-def test_what_oidc_keeps_is_taken_once(quick: People) -> None:
-    kept = {"nonce": "n", "verifier": "v", "next": "/"}
-    state = quick.write(lambda tx: signing_in.begin_oidc(tx, kept))
-    assert quick.write(lambda tx: signing_in.take_oidc(tx, state)) == kept
-    assert isinstance(quick.write(lambda tx: signing_in.take_oidc(tx, state)), Refused)
-    sign_in = quick.begin_sign_in().id
-    assert isinstance(quick.write(lambda tx: signing_in.take_oidc(tx, sign_in)), Refused)
-
-
 def test_one_assertion_sent_many_times_at_once_opens_one_session(people: People) -> None:
     people.enrol("alice")
     before = people.stage.count("sessions")
