@@ -43,7 +43,10 @@ MOST_MISSES: Final = 100
 MOST_PASSKEYS: Final = 20
 """Of one person, revoked ones included."""
 KEY_TAG: Final = "gitops-bot/passkey/v1"
-_NO_CODE: Final = "The code is not known, was used, or is over. Ask for a new one on the host: person enrol NAME."
+_NO_CODE: Final = (
+    "No such enrolment code stands: it was mistyped, used, or is over. "
+    "Have a new one printed on the broker's host: `gitops-bot person enrol NAME`."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ REMEDIES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.WITHDRAWN: "Nothing; whoever asked takes no answer any more. A decision in the backlog can be reopened.",
         Reason.IDEMPOTENCY_CONFLICT: "Send another answer under a key of its own.",
         Reason.NOT_FOUND: "Look for it in the list; the address may be mistyped, or it is not yours to see.",
-        Reason.NOT_AUTHORISED: _OTHER,
+        Reason.NOT_AUTHORISED: "Have one of the people do it whom the policy lets; the card of an ask names them.",
         Reason.NOT_CANDIDATE: "Have one of its candidates answer, or have it delegated to you by one.",
         Reason.SELF_APPROVAL: "Have somebody else approve; denying is always allowed to a person.",
         Reason.UNKNOWN_PRINCIPAL: "Have the policy name this identity, or answer with one that it names.",

@@ -116,7 +116,7 @@ SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.WITHDRAWN: "The ask was withdrawn before this answer.",
         Reason.IDEMPOTENCY_CONFLICT: "This idempotency key was used before with another body.",
         Reason.NOT_FOUND: "There is no such thing here.",
-        Reason.NOT_AUTHORISED: "The policy does not let this person answer this ask.",
+        Reason.NOT_AUTHORISED: "The policy does not let this person do that.",
         Reason.NOT_CANDIDATE: "This ask names its candidates, and this person is not among them.",
         Reason.SELF_APPROVAL: "Nobody approves their own request.",
         Reason.UNKNOWN_PRINCIPAL: "This identity belongs to nobody in the policy.",

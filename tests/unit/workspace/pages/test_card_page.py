@@ -251,8 +251,8 @@ def test_somebody_who_may_not_answer_is_told_why(desk: Desk, stage: Stage) -> No
     html = carol.get(f"/asks/{ask.id}", headers={"Accept": "text/html"}).get_data(as_text=True)
     page = read_page(html)
     assert "answer" not in acts_of(page)
-    assert "The policy does not let this person answer this ask." in page.text
-    assert "Have one of the people whom the card names answer it." in page.text
+    assert "The policy does not let this person do that." in page.text
+    assert "Have one of the people do it whom the policy lets; the card of an ask names them." in page.text
 
 
 def test_a_settled_ask_is_a_row_that_says_so(desk: Desk, stage: Stage) -> None:
