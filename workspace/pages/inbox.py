@@ -66,8 +66,8 @@ def list_fragment() -> Response:
         listed = _list(page)
         template = "parts/list.html" if before is None else "parts/rows.html"
         shown = Response(page.show(template, **listed.shown(page), open_ask=id_of(request.args.get("ask"))))
-    if before is None and request.headers.get("HX-Trigger-Name") is not None:
-        shown.headers["HX-Push-Url"] = f"/needs-you{listed.chosen.query()}"
+    if before is None and request.headers.get("HX-Trigger-Name") == "filters":
+        shown.headers["HX-Replace-Url"] = f"/needs-you{listed.chosen.query()}"
     return shown
 
 

@@ -302,6 +302,13 @@
     }
   });
 
+  // The second press of a double click is no decision of its own.
+  document.addEventListener("click", (event) => {
+    if (event.detail > 1 && event.target.closest("[data-armed]")) {
+      event.preventDefault();
+    }
+  }, true);
+
   // ---- copying
 
   function offerCopies(root) {

@@ -159,10 +159,10 @@ def test_choices_survive_the_address() -> None:
 
 def test_choosing_a_filter_moves_the_address(desk: Desk, stage: Stage) -> None:
     stage.question()
-    asked = {**HTMX, "HX-Trigger-Name": "kind"}
+    asked = {**HTMX, "HX-Trigger-Name": "filters"}
     response = desk.alice.get("/needs-you/list?kind=question&agent=", headers=asked)
-    assert response.headers["HX-Push-Url"] == "/needs-you?kind=question"
-    assert "HX-Push-Url" not in desk.alice.get("/needs-you/list?kind=question", headers=HTMX).headers
+    assert response.headers["HX-Replace-Url"] == "/needs-you?kind=question"
+    assert "HX-Replace-Url" not in desk.alice.get("/needs-you/list?kind=question", headers=HTMX).headers
 
 
 def test_a_long_inbox_goes_on_by_cursor(desk: Desk, stage: Stage) -> None:
