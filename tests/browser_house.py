@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy import text
+
 from gitops_bot.api.client import Client
 from gitops_bot.bootstrap import letting_in, trust
 from gitops_bot.bootstrap.rules import rules_of
@@ -79,6 +81,23 @@ voters = { people = ["alice", "bob"] }
 approve = 1
 expires = "7d"
 risk = "high"
+params = { service = { match = "[a-z-]{1,40}" } }
+
+[verbs."note.publish"]
+channels = ["workspace"]
+summary = "Publish a note"
+voters = { people = ["alice", "bob"] }
+approve = 1
+expires = "7d"
+params = { text = { match = ".{1,500}" } }
+
+[verbs."service.restart"]
+channels = ["workspace"]
+summary = "Restart {service}"
+voters = { people = ["alice", "bob"] }
+approve = 1
+expires = "7d"
+risk = "low"
 params = { service = { match = "[a-z-]{1,40}" } }
 
 [verbs."payments.transfer"]
@@ -164,9 +183,9 @@ class House:
         """Give the API as an agent has it."""
         return Client(f"http://127.0.0.1:{self.port}", self.tokens[slug])
 
-    def question(self, text: str, *options: str, why: str = "", slug: str = "agent-1", **more: Any) -> str:
+    def question(self, words: str, *options: str, why: str = "", slug: str = "agent-1", **more: Any) -> str:
         """Have an agent ask a plain question; its id."""
-        body = {"question": text, "options": list(options), "why": why, **more}
+        body = {"question": words, "options": list(options), "why": why, **more}
         return str(self.agent(slug).post("/asks", body)["id"])
 
     def request(self, verb: str, *, why: str = "", slug: str = "agent-1", **params: Any) -> str:
@@ -189,9 +208,7 @@ class House:
     def ledger(self, kind: str) -> list[dict[str, Any]]:
         """Read the entries of one kind, oldest first."""
         with closing(Database.open(self.url, Role.HOST)) as database, database.read() as tx:
-            rows = tx.connection.exec_driver_sql(
-                "select principal, reason, ask, facts from ledger where kind = ? order by rowid", (kind,)
-            )
+            rows = tx.execute(text("SELECT * FROM ledger WHERE kind = :kind ORDER BY id"), {"kind": kind})
             return [dict(row._mapping) for row in rows]
 
 
@@ -205,7 +222,7 @@ def build(root: Path) -> House:
     for name in ("bob", "carol", "bot"):
         shutil.copy(KEYS / "openpgp" / f"{name}.asc", policies / "keys" / f"{name}.asc")
     house.config.write_text(
-        f'repository = "github.com/acme/ops"\n[asks]\nmax_open_bound = 200\n'
+        f'repository = "github.com/acme/ops"\n[asks]\nmax_open_bound = 200\nmax_open_gated = 50\n'
         f'[signed]\nenvironment = "demo"\nshared_uid = "accepted"\n'
         f'remote = "file://{root / "approvals.git"}"\nrepository_id = 7001\nbot_key_file = "bot.key"\npoll = "1s"\n'
         f'[workspace]\nbind = "127.0.0.1:{house.port}"\nname = "ops"\npasskey_rest = "0"\n'

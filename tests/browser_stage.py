@@ -9,9 +9,9 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
 from tests.browser_house import ROOT, House
 
@@ -23,8 +23,9 @@ FLAGS: Final = (
     *("--disable-component-update", "--disable-sync"),
 )
 AXE: Final = ROOT / "tests" / "node" / "node_modules" / "axe-core" / "axe.min.js"
-WIDE: Final = {"width": 1280, "height": 900}
-NARROW: Final = {"width": 390, "height": 844}
+WIDE: Final[ViewportSize] = {"width": 1280, "height": 900}
+NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 PATIENCE: Final = 30_000
 """Milliseconds that a test waits for what must come."""
 
@@ -195,6 +196,21 @@ def authenticate(context: BrowserContext, page: Page) -> tuple[Any, str]:
     }
     made = devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options})
     return devtools, str(made["authenticatorId"])
+
+
+def faults(seat: Seat) -> list[str]:
+    """Look at the page that is open in light and dark, wide and narrow."""
+    found = []
+    for name, viewport in (("wide", WIDE), ("narrow", NARROW)):
+        seat.page.set_viewport_size(viewport)
+        wider = seat.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
+        if wider > 0:
+            found.append(f"{name}: {wider} px wider than the window")
+        for scheme in SCHEMES:
+            seat.page.emulate_media(color_scheme=scheme)
+            found += [f"{name}, {scheme}: {fault}" for fault in seat.violations()]
+    seat.page.set_viewport_size(WIDE)
+    return found
 
 
 def until(true: Callable[[], bool], what: str) -> None:
