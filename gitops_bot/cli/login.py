@@ -45,7 +45,7 @@ def login(url: str | None, out: bool, label: str | None) -> None:
     client = Client(address, "")
     begun = client.post("/auth/shells/begin", {"label": (label or _here())[:60]})
     click.echo(escaped(f"Open {begun.get('url')} in your browser and confirm this code there:"))
-    click.echo(escaped(f"\n    {begun.get('code')}\n"))
+    click.echo(f"\n    {escaped(str(begun.get('code')))}\n")
     credential = _wait(client, str(begun.get("secret")), _lasts(begun))
     shown = Client(address, credential).get("/auth/session")
     file = keep(Login(address, str(shown.get("person")), int(shown["session"]["expires_at"]), credential))
