@@ -17,7 +17,7 @@ from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.model import ADOPT
-from gitops_bot.store import agents, asks, ledger, votes, waiters
+from gitops_bot.store import agents, asks, ledger, signed_votes, votes, waiters
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.states import RunState, TokenScope, WaiterKind
 from workspace.callers import Caller, authenticate
@@ -210,11 +210,24 @@ def refuse_answer(services: Services, token: str, ask_id: str) -> Refused:
     return services.write(work)
 
 
-def has_moved(services: Services, seen: AskView) -> bool:
-    """Tell whether an ask ended or was voted on since it was seen; holds a connection for this look only."""
+def has_moved(services: Services, seen: AskView, signed: int) -> bool:
+    """Tell whether an ask ended or was voted on since it was seen, with so many signed votes on a gated one; holds a
+    connection for this look only."""
     with services.database.read() as tx:
         ask = asks.get(tx, seen.ask.id)
-        return ask is None or ask.state is not AskState.OPEN or len(votes.of_ask(tx, ask.id)) != len(seen.cast)
+        if ask is None or ask.state is not AskState.OPEN:
+            return True
+        if ask.kind is AskKind.GATED:
+            return len(signed_votes.of_ask(tx, ask.id)) != signed
+        return len(votes.of_ask(tx, ask.id)) != len(seen.cast)
+
+
+def signed_on(services: Services, seen: AskView) -> int:
+    """Count the signed votes on a gated ask; 0 on any other."""
+    if seen.ask.kind is not AskKind.GATED:
+        return 0
+    with services.database.read() as tx:
+        return len(signed_votes.of_ask(tx, seen.ask.id))
 
 
 def _own(tx: Tx, caller: Caller, ask_id: str) -> Ask:

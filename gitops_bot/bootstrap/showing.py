@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from gitops_bot.authority.card_history import attempts_on, voted_on
 from gitops_bot.authority.card_values import plain
 from gitops_bot.authority.cards import card as read_card
 from gitops_bot.authority.ledger_read import Anchor, anchor_of
+from gitops_bot.authority.queries import AskView
 from gitops_bot.authority.remedies import remedy_of
 from gitops_bot.authority.rules import Rules
-from gitops_bot.authority.shown import Card, Gated, SignedFile, Surroundings
+from gitops_bot.authority.shown import Attempt, Card, Gated, SignedFile, Surroundings, Voted
 from gitops_bot.authority.signed_read import SignedChannelShown
 from gitops_bot.authority.signed_read import signed_channel as read_channel
 from gitops_bot.authority.suspension import standing_rules
@@ -73,11 +75,18 @@ def show(services: Services, tx: Tx, ask_id: str, person: PrincipalName | None) 
         summary=signed,
         title=found.title if signed is None else plain(signed),
         gated=_with_files(tx, rules, found, found.gated, request, person),
-        attempts=tuple(
-            replace(one, remedy=signer_remedy(one.reason) if one.commit is not None else one.remedy)
-            for one in found.attempts
-        ),
+        attempts=_for_signers(found.attempts),
     )
+
+
+def history_of(services: Services, tx: Tx, view: AskView) -> tuple[tuple[Voted, ...], tuple[Attempt, ...]]:
+    """Give the votes on an ask and the answers that were refused, as its card shows them."""
+    attempts = attempts_on(tx, view.ask, surroundings_of(services))
+    return voted_on(tx, view), _for_signers(attempts)
+
+
+def _for_signers(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    return tuple(replace(one, remedy=signer_remedy(one.reason)) if one.commit is not None else one for one in attempts)
 
 
 def signed_channel(services: Services, tx: Tx) -> SignedChannelShown:

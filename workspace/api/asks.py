@@ -73,7 +73,8 @@ def show_ask(ask_id: str) -> Response:
     if wait and view.ask.ended_at is None:
         mine = services()
         gone = request.environ.get(GONE, lambda: False)
-        waiting().until(lambda: asking.has_moved(mine, view), wait, gone)
+        signed = asking.signed_on(mine, view)
+        waiting().until(lambda: asking.has_moved(mine, view, signed), wait, gone)
         view = _look(ask_id, token, person)
     return jsonify(here.whole(view))
 

@@ -1,8 +1,10 @@
 """What the API shows of a row: JSON objects with the names of design/interfaces.md; times are ms since 1970 UTC."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from gitops_bot.authority.queries import AskView
+from gitops_bot.authority.shown import Attempt, Voted
 from gitops_bot.broker.captures import Answered
 from gitops_bot.core.asks import Ask, AskKind
 from gitops_bot.core.captures import CHECK_STATE
@@ -40,9 +42,11 @@ def ask_short(ask: Ask) -> dict[str, Any]:
     }
 
 
-def ask_whole(view: AskView, environment: str, approvals: str | None) -> dict[str, Any]:
-    """Show an ask with its options, action, votes, who is missing, and its verdict; a gated one also says that only
-    signed commits answer it, and to which branch of the repository of approvals they are pushed."""
+def ask_whole(
+    view: AskView, environment: str, approvals: str | None, voted: Sequence[Voted], attempts: Sequence[Attempt]
+) -> dict[str, Any]:
+    """Show an ask with its options, action, votes, refused answers, who is missing, and its verdict; a gated one also
+    says that only signed commits answer it, and to which branch of the repository of approvals they are pushed."""
     ask, verdict = view.ask, view.verdict
     return {
         **ask_short(ask),
@@ -54,14 +58,27 @@ def ask_whole(view: AskView, environment: str, approvals: str | None) -> dict[st
         "signed": _signed(ask, environment, approvals),
         "votes": [
             {
-                "principal": vote.principal,
-                "decision": vote.decision.value,
+                "principal": vote.name,
+                "decision": vote.decision,
                 "option": vote.option,
                 "text": vote.text,
-                "channel": vote.channel.value,
-                "at": vote.cast_at,
+                "channel": vote.channel,
+                "at": vote.at,
+                "counts": vote.counts,
             }
-            for vote in view.cast
+            for vote in voted
+        ],
+        "attempts": [
+            {
+                "who": one.who,
+                "at": one.when,
+                "channel": one.channel,
+                "reason": one.reason,
+                "sentence": one.sentence,
+                "remedy": one.remedy,
+                "commit": one.commit,
+            }
+            for one in attempts
         ],
         "quorum": _quorum(view.quorum),
         "verdict": None

@@ -8,6 +8,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 from gitops_bot.api.grammar import ID
 from gitops_bot.authority.queries import AskView
 from gitops_bot.authority.sessions import Person
+from gitops_bot.bootstrap.showing import history_of
 from gitops_bot.core.errors import Malformed, Reason, Refusal, refuse
 from workspace.api import documents
 from workspace.auth.people import has_agent_token, person_here
@@ -84,9 +85,11 @@ def ask_id(text: str) -> str:
 
 
 def whole(view: AskView) -> dict[str, Any]:
-    """Show an ask with all that is known of its decision."""
+    """Show an ask with all that is known of its decision: a gated one's votes are the signed ones."""
     here = services()
-    return documents.ask_whole(view, here.rules.environment, here.approvals)
+    with here.database.read() as tx:
+        voted, attempts = history_of(here, tx, view)
+    return documents.ask_whole(view, here.rules.environment, here.approvals, voted, attempts)
 
 
 def listed(items: list[dict[str, Any]], following: str | None, **more: Any) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from gitops_bot.authority.card_history import MOST_ATTEMPTS
 from gitops_bot.core.asks import MAX_OPTIONS, AskKind, AskState
 from gitops_bot.core.captures import CHECK_STATE, CaptureState
 from gitops_bot.core.errors import Reason
@@ -55,6 +56,7 @@ WHOLE: Final[Mapping[str, Schema]] = {
     "summary": or_null(STRING),
     "signed": {"anyOf": [ref("Signed"), {"type": "null"}]},
     "votes": many(ref("Vote")),
+    "attempts": many(ref("Attempt"), MOST_ATTEMPTS),
     "quorum": {"anyOf": [ref("Quorum"), obj({"refused": _REASON, "detail": STRING})]},
     "verdict": {"anyOf": [ref("Verdict"), {"type": "null"}]},
 }
@@ -93,6 +95,18 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "text": or_null(STRING),
             "channel": one_of([channel.value for channel in Channel]),
             "at": MS,
+            "counts": BOOLEAN,
+        }
+    ),
+    "Attempt": obj(
+        {
+            "who": STRING,
+            "at": MS,
+            "channel": STRING,
+            "reason": STRING,
+            "sentence": STRING,
+            "remedy": STRING,
+            "commit": or_null(STRING),
         }
     ),
     "Quorum": obj(
