@@ -54,9 +54,12 @@
       refreshBadge();
     });
     source.addEventListener("reset", () => tell({ reset: true }));
-    source.addEventListener("ended", () => {
-      source.close();
-      tell({ state: "ended" });
+    // A stream that ends for any other reason, a restart among them, is opened again by the browser.
+    source.addEventListener("ended", (event) => {
+      if (JSON.parse(event.data).reason === "signed_out") {
+        source.close();
+        tell({ state: "ended" });
+      }
     });
     source.onmessage = (event) => tell({ state: "on", ...JSON.parse(event.data) });
     source.onerror = () => {
