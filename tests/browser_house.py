@@ -8,9 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +32,9 @@ from tests.ports import free_port
 ROOT: Final = Path(__file__).parents[1]
 START_SECONDS: Final = 90.0
 KEYS: Final = ROOT / "tests" / "vectors" / "signed"
+
+AGENTS: Final = {"agent-1": "agent-1", "agent-2": "agent-2"}
+"""Agents by slug, and the services of the policy that they act as."""
 
 POLICY: Final = """
 schema = "gitops-bot/policy/v1"
@@ -212,20 +217,34 @@ class House:
             return [dict(row._mapping) for row in rows]
 
 
-def build(root: Path) -> House:
-    """Write the files, migrate, pin, add the agents; nothing runs yet."""
+@contextmanager
+def running(agents: Mapping[str, str] = AGENTS, *, name: str = "ops") -> Iterator[House]:
+    """Let a house stand: made, with broker and workspace running; all of it is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="house-", ignore_cleanup_errors=True) as root:
+        house = build(Path(root), agents, name)
+        try:
+            house.start("gitops_bot.cli", "broker")
+            house.start("workspace")
+            wait_for(house)
+            yield house
+        finally:
+            tear_down(house)
+
+
+def build(root: Path, agents: Mapping[str, str], name: str) -> House:
+    """Write the files, migrate, pin, add the agents by slug and principal; nothing runs yet."""
     house = House(root, free_port())
     policies = root / "policies"
     (policies / "keys").mkdir(parents=True)
     program = hashlib.sha256(Path("/bin/true").read_bytes()).hexdigest()
     (policies / "policy.toml").write_text(POLICY % program)
-    for name in ("bob", "carol", "bot"):
-        shutil.copy(KEYS / "openpgp" / f"{name}.asc", policies / "keys" / f"{name}.asc")
+    for person in ("bob", "carol", "bot"):
+        shutil.copy(KEYS / "openpgp" / f"{person}.asc", policies / "keys" / f"{person}.asc")
     house.config.write_text(
         f'repository = "github.com/acme/ops"\n[asks]\nmax_open_bound = 200\nmax_open_gated = 50\n'
         f'[signed]\nenvironment = "demo"\nshared_uid = "accepted"\n'
         f'remote = "file://{root / "approvals.git"}"\nrepository_id = 7001\nbot_key_file = "bot.key"\npoll = "1s"\n'
-        f'[workspace]\nbind = "127.0.0.1:{house.port}"\nname = "ops"\npasskey_rest = "0"\n'
+        f'[workspace]\nbind = "127.0.0.1:{house.port}"\nname = "{name}"\npasskey_rest = "0"\n'
     )
     house.config.chmod(0o600)
     shutil.copy(KEYS / "openpgp" / "bot.key", root / "bot.key")
@@ -237,9 +256,9 @@ def build(root: Path) -> House:
     schema.upgrade(owner.engine)
     owner.close()
     trust.pin(policies, state / "trust.json")
-    for slug in ("agent-1", "agent-2"):
+    for slug, principal in agents.items():
         file = root / f"{slug}.token"
-        house.command("agent", "add", slug, "--principal", slug, "--token-file", str(file))
+        house.command("agent", "add", slug, "--principal", principal, "--token-file", str(file))
         house.tokens[slug] = file.read_text().strip()
     return house
 

@@ -4,16 +4,13 @@ Whatever a test is about, no page in it may write an error to the console, open 
 anything.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
-from tests.browser_house import House, build, tear_down, wait_for
+from tests.browser_house import House, running
 from tests.browser_stage import CHROMIUM, FLAGS, PATIENCE, Seat, take_seat
 
 expect.set_options(timeout=PATIENCE)
@@ -35,13 +32,7 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
     """A house for the tests of one module."""
-    with ExitStack() as ended:
-        root = Path(ended.enter_context(tempfile.TemporaryDirectory(prefix="house-", ignore_cleanup_errors=True)))
-        made = build(root)
-        ended.callback(tear_down, made)
-        made.start("gitops_bot.cli", "broker")
-        made.start("workspace")
-        wait_for(made)
+    with running() as made:
         yield made
 
 
