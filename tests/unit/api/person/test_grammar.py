@@ -98,7 +98,9 @@ CASES: tuple[tuple[Callable[[bytes], object], dict[str, Any], dict[str, Any]], .
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("read", "good", "bad"), CASES, ids=lambda value: json.dumps(value, default=repr)[:50])
+@pytest.mark.parametrize(
+    ("read", "good", "bad"), CASES, ids=lambda value: json.dumps(value, default=lambda one: one.__name__)[:50]
+)
 def test_each_member_has_its_form(read: Callable[[bytes], object], good: dict[str, Any], bad: dict[str, Any]) -> None:
     read(body(**good))
     with pytest.raises(Malformed):
