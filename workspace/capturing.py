@@ -162,14 +162,8 @@ def cancel_as_owner(services: Services, person: Person, capture_id: str, reason:
         capture = captures.get(tx, capture_id, lock=True)
         if capture is None:
             return refuse(Reason.NOT_FOUND, capture=capture_id)
-        agent = agents.get(tx, capture.agent)
         said = reason or f"cancelled by {who}"
-        refused = None
-        if agent is None or agent.owner != who:
-            refused = refuse(Reason.NOT_AUTHORISED, "Only the owner of the agent that asked cancels its capture.")
-        elif advance(capture.state, Event.WITHDRAWN) is None:
-            state = capture.state.value
-            refused = refuse(Reason.ALREADY_SETTLED, f"The capture is {state} already.", state=state)
+        refused = _kept(tx, capture, who)
         if refused is not None:
             ledger.append(tx, _refused(tx, capture, who, refused))
             return refused
@@ -180,6 +174,23 @@ def cancel_as_owner(services: Services, person: Person, capture_id: str, reason:
         return _again(tx, capture)
 
     return services.decide(work)
+
+
+def may_cancel(tx: Tx, capture_id: str, who: PrincipalName) -> bool:
+    """Tell whether somebody may cancel a capture now. It is shown, never relied on."""
+    capture = captures.get(tx, capture_id)
+    return capture is not None and _kept(tx, capture, who) is None
+
+
+def _kept(tx: Tx, capture: Capture, who: PrincipalName) -> Refused | None:
+    """Say why somebody may not cancel a capture; None where they may."""
+    agent = agents.get(tx, capture.agent)
+    if agent is None or agent.owner != who:
+        return refuse(Reason.NOT_AUTHORISED, "Only the owner of the agent that asked cancels its capture.")
+    if advance(capture.state, Event.WITHDRAWN) is None:
+        state = capture.state.value
+        return refuse(Reason.ALREADY_SETTLED, f"The capture is {state} already.", state=state)
+    return None
 
 
 def _refused(tx: Tx, capture: Capture, who: PrincipalName, refused: Refused) -> Entry:

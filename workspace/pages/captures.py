@@ -7,6 +7,7 @@ from flask import Blueprint, abort, request
 from gitops_bot.api.grammar import ID
 from gitops_bot.authority.captures_read import Segment, capture_shown, captures_page
 from gitops_bot.store import asks
+from workspace.capturing import may_cancel
 from workspace.pages.frame import open_page
 from workspace.pages.meanings import regime_words
 from workspace.pages.plot import Score, Stretch, draw
@@ -35,7 +36,8 @@ def one(capture_id: str) -> str:
             abort(404)
         ask = None if shown.row.ask is None else asks.get(page.tx, shown.row.ask)
         drawing = draw([stretch_of(segment) for segment in shown.segments])
-        return page.show("captures/one.html", shown=shown, capture=shown.row, ask=ask, drawing=drawing)
+        cancel = may_cancel(page.tx, shown.row.id, page.name)
+        return page.show("captures/one.html", shown=shown, capture=shown.row, ask=ask, drawing=drawing, cancel=cancel)
 
 
 def stretch_of(segment: Segment) -> Stretch:

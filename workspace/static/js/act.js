@@ -7,6 +7,7 @@
 (function () {
   const API = "/api/v1";
   const ARMED_FOR = 5000;
+  const ID = /^[0-9A-HJKMNP-TV-Z]{26}$/;
   const NO_ANSWER = "The workspace did not answer. Nothing that is not told was done; try again.";
 
   class Refusal extends Error {
@@ -256,6 +257,8 @@
     form.dispatchEvent(new CustomEvent("act:done", { bubbles: true, detail: answer }));
     if (done === "reload") {
       window.location.reload();
+    } else if (done === "ask" && ID.test(answer.id)) {
+      window.location.assign(`/asks/${answer.id}`);
     } else if (done.startsWith("go:/") && !done.startsWith("go://")) {
       window.location.assign(done.slice(3));
     } else {

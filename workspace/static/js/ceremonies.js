@@ -26,8 +26,11 @@
       const begun = await post("/enrol/begin", { code: field(form, "code"), label: field(form, "label") });
       say("Create the passkey on this device or on a security key.");
       const credential = await window.passkeys.create(begun.options);
-      await post("/enrol/finish", { ceremony: begun.id, credential });
-      return "The passkey is in, and you are signed in.";
+      const done = await post("/enrol/finish", { ceremony: begun.id, credential });
+      // A policy that names a person's passkeys lets no other one in, however it was enrolled.
+      return done.person
+        ? "The passkey is in, and you are signed in."
+        : "The passkey is kept, but the policy names others of yours. Sign in with one of them.";
     },
     another: async (form, say) => {
       say("Confirm with a key that you have.");

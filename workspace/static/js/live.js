@@ -356,5 +356,5 @@
 
   window.setInterval(tick, 15000);
   start();
-  window.live = { refreshCard, refreshRow, readList, state: () => state };
+  window.live = { refreshCard, refreshRow, readList, tick, state: () => state };
 })();
