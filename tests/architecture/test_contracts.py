@@ -12,8 +12,8 @@ from tests.architecture.tree import ROOT, product
 # Every folder and file of the design, whether it is built yet or not.
 ROOMS = {
     "api", "authority", "bootstrap", "bridge", "broker", "capture", "cli", "config", "core", "demo", "fleet",
-    "forge", "harness", "inturn", "loop", "measure", "notify", "policy", "ports", "process", "sandbox", "settings", "signed",
-    "slots", "store", "tui", "verbs",
+    "forge", "harness", "inturn", "loop", "measure", "notify", "policy", "ports", "process", "sandbox", "settings",
+    "signed", "slots", "store", "tui", "verbs",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`ask answer`, `ask list --needs-you` and `backlog` act as the person who logged in with this shell, as nobody else."""
+"""`ask answer`, `ask list --needs-you` and `backlog` act as the person who logged in with this shell."""
 
 import json
 import threading
