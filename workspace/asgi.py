@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
+from workspace.guards import ALWAYS, KEPT_NOWHERE, NO_PAGE
 from workspace.problems import MEDIA_TYPE
 
 Scope = MutableMapping[str, Any]
@@ -22,11 +23,13 @@ TARGET: Final = "gitops_bot.target"
 ABORT: Final = "gitops_bot.abort"
 """Key of a scope: cuts the connection, without waiting for what is still to be written."""
 
-GUARDS: Final = (
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+GUARDS: Final = tuple(
+    (name.lower().encode("ascii"), value.encode("ascii"))
+    for name, value in {
+        "Cache-Control": KEPT_NOWHERE,
+        "Content-Security-Policy": NO_PAGE,
+        **ALWAYS,
+    }.items()
 )
 
 

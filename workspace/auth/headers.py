@@ -11,6 +11,7 @@ from typing import Final
 from flask import Flask, Response, g
 
 from workspace.auth.people import csrf_token
+from workspace.guards import ALWAYS, KEPT_NOWHERE, NO_PAGE
 from workspace.serving import services
 
 _PAGE: Final = (
@@ -18,17 +19,6 @@ _PAGE: Final = (
     "font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-_NO_PAGE: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-ALWAYS: Final = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), "
-    "publickey-credentials-create=(self), publickey-credentials-get=(self)",
-}
-"""Headers of every answer, those of the event stream included."""
 STRICT_TRANSPORT: Final = "max-age=31536000"
 
 
@@ -43,11 +33,11 @@ def csp_nonce() -> str:
 def guard(response: Response) -> Response:
     """Write the headers of an answer; what a view said of caching stands."""
     page = response.mimetype == "text/html"
-    policy = _PAGE.format(nonce=csp_nonce()) if page else _NO_PAGE
+    policy = _PAGE.format(nonce=csp_nonce()) if page else NO_PAGE
     response.headers["Content-Security-Policy"] = policy
     for name, value in ALWAYS.items():
         response.headers[name] = value
-    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers.setdefault("Cache-Control", KEPT_NOWHERE)
     if services().site.origin.startswith("https://"):
         response.headers["Strict-Transport-Security"] = STRICT_TRANSPORT
     return response
