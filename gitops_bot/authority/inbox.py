@@ -40,8 +40,8 @@ _PERSONAL: Final = (Channel.WORKSPACE, Channel.FORGE, Channel.OPERATOR)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a page is narrowed to; None narrows nothing. `text` is looked for in the question, its reason, the verb and
-    the agent's name. `snoozed` shows what the person put off, and nothing else."""
+    """What a page is narrowed to; None narrows nothing. `text` is looked for in the question, its reason, the verb, our
+    sentence of the action and the agent's name. `snoozed` shows what the person put off, and nothing else."""
 
     agent: str | None = None
     verb: str | None = None
@@ -238,14 +238,20 @@ def _needed(tx: Tx, judged: _Judged, filters: Filters, needle: str | None, one: 
         return None
     if filters.verb not in (None, ask.verb) or filters.kind not in (None, ask.kind):
         return None
-    if needle is not None and not any(
-        needle in words.casefold() for words in (ask.text, ask.why, ask.verb or "", one.slug)
-    ):
-        return None
     need = judged.need(ask)
     if need is None or filters.risk not in (None, need.rule.risk):
         return None
+    if needle is not None and not _mentions(needle, one, need):
+        return None
     return None if filters.channel is not None and filters.channel not in need.channels else need
+
+
+def _mentions(needle: str, one: Open, need: Need) -> bool:
+    """Tell whether an ask holds what is looked for; our sentence of the action is made only where nothing else does."""
+    ask = one.ask
+    if any(needle in words.casefold() for words in (ask.text, ask.why, ask.verb or "", one.slug)):
+        return True
+    return needle in (sentence(need.rule, ask) or "").casefold()
 
 
 def _badge(tx: Tx, walk: Iterable[tuple[Open, Need | None]], most: int) -> int:

@@ -183,6 +183,8 @@ def test_filters_narrow_the_page(stage: Stage) -> None:
         assert ids(see(stage, "alice", **narrowed)) == found, name
     assert ids(see(stage, "alice", kind=AskKind.QUESTION)) == [written.id, plain.id]
     assert ids(see(stage, "alice", risk=Risk.HIGH)) == [transfer.id]
+    # What stands on the row is found, though the sentence is stored nowhere.
+    assert ids(see(stage, "alice", text="1,250.00 eur")) == [transfer.id]
     assert ids(see(stage, "alice", agent="nobody")) == ids(see(stage, "alice", verb="no.such")) == []
     assert ids(see(stage, "alice", agent="agent-1", kind=AskKind.GATED)) == [transfer.id]
 
