@@ -16,6 +16,18 @@ from tests.browser_stage import CHROMIUM, FLAGS, PATIENCE, Seat, take_seat
 expect.set_options(timeout=PATIENCE)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a module in one process, where this suite runs alone: a house is made once for each module.
+
+    Groups of pytest-xdist 3.8 have no effect under pytest 9.2, which derives a test's id from another field.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    alone = all("tests/browser" in argument for argument in config.args)
+    return LoadFileScheduling(config, log) if alone else None
+
+
 @pytest.fixture(scope="session")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as started:

@@ -6,8 +6,6 @@ from playwright.sync_api import expect
 from tests.browser_house import House
 from tests.browser_stage import Seat
 
-pytestmark = pytest.mark.xdist_group("browser answering")
-
 
 def test_a_question_is_answered_by_keyboard_alone(alice: Seat, house: House) -> None:
     """j, Enter, a digit and Enter answer a question: nobody has to touch a pointer."""

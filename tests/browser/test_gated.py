@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 from tests.browser_house import House
 from tests.browser_stage import Seat
 
-pytestmark = pytest.mark.xdist_group("browser gated")
 TO = "DE89370400440532013000"
 
 

@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser_house import House
 from tests.browser_stage import Seat
-
-pytestmark = pytest.mark.xdist_group("browser handling")
 
 
 def test_somebody_takes_an_ask(alice: Seat, house: House) -> None:

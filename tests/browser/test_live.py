@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser_house import House
 from tests.browser_stage import Seat
-
-pytestmark = pytest.mark.xdist_group("browser live")
 
 
 def test_a_race_that_is_lost_is_seen(alice: Seat, seat: Callable[..., Seat], house: House) -> None:

@@ -5,13 +5,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser_house import House
 from tests.browser_stage import Seat
-
-pytestmark = pytest.mark.xdist_group("browser signing in")
 
 
 def test_the_host_lets_somebody_in_who_then_signs_in_by_the_key(seat: Callable[..., Seat], house: House) -> None:
