@@ -301,6 +301,23 @@ def test_a_batch_tells_the_result_of_each(workplace: Workplace, alice: PersonCli
     assert done[1]["problem"]["facts"]["by"] == "bob"
 
 
+def test_a_batch_sent_again_after_a_lost_reply_is_told_the_same(workplace: Workplace, alice: PersonClient) -> None:
+    """lifecycle 5 for a batch: every answer was stored, so the same request has the same results, and no vote more;
+    where one of it never was, the whole is used up."""
+    asked = [bound(workplace, version) for version in ("1", "2", "3")]
+    items = [{"ask": ask["id"], **saying(ask, option="approve")} for ask in asked]
+    begun = alice.ok("POST", "/answers/statement", {"answers": items})
+    body = {"answers": items, "assertion": {"ceremony": begun["id"], "credential": alice.passkey.get(begun["options"])}}
+    first = alice.ok("POST", "/answers", body)
+    assert [one["result"] for one in first["items"]] == ["settled"] * 3
+    again = alice.ok("POST", "/answers", body)
+    assert again["items"] == [{**one, "repeated": True} for one in first["items"]]
+    with workplace.host.read() as tx:
+        assert [len(votes.of_ask(tx, ask["id"])) for ask in asked] == [1, 1, 1]
+    other = {**body, "answers": [*items[:2], {**items[2], "option": "deny"}]}
+    assert refused(alice.call("POST", "/answers", other)) == (422, "assertion_invalid")
+
+
 def test_a_batch_extended_or_reordered_is_not_what_was_signed(workplace: Workplace, alice: PersonClient) -> None:
     """attacks, Workspace: batch extended or reordered."""
     items = [
