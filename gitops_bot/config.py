@@ -25,8 +25,8 @@ from gitops_bot.settings import (
 )
 
 __all__ = [
-    "DEFAULTS", "Settings", "Starter", "agent_environment", "is_degraded", "load", "person_environment", "secret",
-    "starter",
+    "DEFAULTS", "Settings", "Starter", "actions_environment", "agent_environment", "is_degraded", "load",
+    "person_environment", "secret", "starter",
 ]  # fmt: skip
 
 FILE_NAME: Final = "gitops-bot.toml"
@@ -39,6 +39,10 @@ _PERSON_NAMES: Final = (
     "HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "PATH", "TERM", "GPG_TTY", "GNUPGHOME",
     "SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "SSH_SK_PROVIDER", "DISPLAY", "WAYLAND_DISPLAY",
     "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS",
+)  # fmt: skip
+_ACTIONS_NAMES: Final = (
+    "GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY",
+    "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 )  # fmt: skip
 _EXEMPT_PREFIX: Final = "GITOPS_BOT_TEST_"
 _MAX_FILE: Final = 1024 * 1024
@@ -80,6 +84,11 @@ def person_environment() -> dict[str, str]:
     """Give what a person's own programs need to find their folders and keys and to ask for a PIN; what is not set is
     left out."""
     return {name: os.environ[name] for name in _PERSON_NAMES if os.environ.get(name)}
+
+
+def actions_environment() -> dict[str, str]:
+    """Give what GitHub's runner tells a step of itself, a missing one as the empty string (GitHub, variables)."""
+    return {name: os.environ.get(name, "") for name in _ACTIONS_NAMES}
 
 
 def starter() -> Starter | None:
@@ -321,7 +330,8 @@ def _secret(path: Path | None) -> str | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError as error:
-        raise ConfigError(f"cannot read the secret file {path}: {error.strerror}") from error
+        fix = f"write the secret into {path}, a file of mode 0600 of this user"
+        raise ConfigError(f"cannot read the secret file {path}: {error.strerror}", fix=fix) from error
     with os.fdopen(descriptor, "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077 or about.st_uid not in (os.getuid(), 0):

@@ -24,6 +24,7 @@ from workspace.api.shells import waiting_shells
 from workspace.api.signing_in import signing
 from workspace.auth import csrf, headers, limits
 from workspace.health import health
+from workspace.hooks.actions import actions
 from workspace.pages import installed
 from workspace.waiting import Waiting
 
@@ -43,6 +44,7 @@ def create_app(services: Services, waiting: Waiting | None = None, tries: limits
         app.register_blueprint(part)
     app.register_blueprint(documents)
     app.register_blueprint(health)
+    app.register_blueprint(actions)
     for door in (signing, enrolment, own, waiting_shells, provided):
         app.register_blueprint(door)
     return app

@@ -26,12 +26,16 @@ from gitops_bot.broker.captures import Place
 from gitops_bot.capture.folder import file_digest
 from gitops_bot.config import Settings
 from gitops_bot.core.errors import ConfigError, Refusal, Refused, Unavailable
+from gitops_bot.forge.actions.calls import is_safe
+from gitops_bot.forge.actions.grammar import Expected
+from gitops_bot.forge.actions.tokens import Runs
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.roles import Role
 
 MOST_TRIES: Final = 3
 POOL: Final = 8
 _HOUR: Final = 3_600_000
+_LOOPBACK: Final = Site("http://localhost:8480", "localhost", "gitops-bot", 0, 12 * _HOUR, 168 * _HOUR)
 T = TypeVar("T")
 
 
@@ -86,7 +90,7 @@ class Services:
     place: Place
     rehash: Callable[[Path], str | None]
     operator: str = ""
-    site: Site = Site("http://localhost:8480", "localhost", "gitops-bot", 0, 12 * _HOUR, 168 * _HOUR)
+    site: Site = _LOOPBACK
     approvals: str | None = None
     """The repository that people push signed commits to, where this host has one."""
     shared_uid: bool = False
@@ -97,6 +101,8 @@ class Services:
     """The OpenID provider that people may sign in through."""
     floors: Floors | None = None
     """What reads on the forge what the policy asks of a person who answers here."""
+    runs: Runs | None = None
+    """What tells of which run of a workflow a token is, where repositories of a forge are configured."""
 
     @property
     def rules(self) -> Rules:
@@ -146,7 +152,7 @@ def build_services(settings: Settings) -> Services:
         ConfigError: nothing is pinned, the database is not the migrated one, or the state folder is open to others.
         Unavailable: the database cannot be reached.
     """
-    provider = provider_of(settings)
+    provider, runs = provider_of(settings), runs_of(settings)
     hint = DatagramHint(settings.state / FOLDER, listen=False)
     database = open_database(settings.database_url, Role.WORKSPACE, pool_size=POOL)
     database.on_due = hint.notify
@@ -167,6 +173,7 @@ def build_services(settings: Settings) -> Services:
         settings.trust_file,
         provider,
         Floors(settings),
+        runs,
     )
 
 
@@ -187,3 +194,18 @@ def site_of(settings: Settings) -> Site:
         )
     kept = settings.workspace
     return Site(settings.origin.rstrip("/"), host, settings.name, kept.passkey_rest, kept.idle, kept.lasts)
+
+
+def runs_of(settings: Settings) -> Runs | None:
+    """Make what verifies tokens of workflow runs; None without a repository on a forge.
+
+    Raises:
+        ConfigError: the issuer's keys would travel in the open.
+    """
+    forge = settings.forge
+    if not forge.repositories or not forge.actions_issuer or not forge.actions_workflow:
+        return None
+    if not is_safe(forge.actions_issuer):
+        raise ConfigError("[forge] actions_issuer is no https address", fix="name the issuer as its tokens do, or ''")
+    audience = settings.origin.rstrip("/")
+    return Runs(Expected(forge.actions_issuer, audience, forge.repositories, forge.actions_workflow))

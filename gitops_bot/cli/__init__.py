@@ -23,6 +23,7 @@ INTERRUPTED: Final = 130
 
 COMMANDS: Final[Mapping[str, str]] = {
     "demo": "Run the main job on this machine, with a sandbox forge.",
+    "init": "Write a working set-up into a repository, and say what to click.",
     "doctor": "Check the whole set-up, one line each, with the fix.",
     "serve": "Run the broker and the workspace together.",
     "broker": "Run the broker: duties, effects, captures.",
@@ -34,6 +35,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "backlog": "List decisions that nobody took, and ask them anew.",
     "approval": "Follow gated asks, explain signed commits, thaw a branch.",
     "agent": "Add and manage agents and their tokens.",
+    "handle-event": "Hand a pull-request comment in, inside GitHub Actions.",
     "comment": "Tell what a pull-request comment would do, without doing it.",
     "verb": "Work with the verbs that the policy knows.",
     "policy": "Check, explain and propose the policy bundle.",
@@ -99,7 +101,9 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     except Refusal as error:
-        return _failed(str(error), REFUSED)
+        from gitops_bot.authority.remedies import remedy_of
+
+        return _failed(f"{error}\n  do: {remedy_of(error.refused.reason.value)}", REFUSED)
     except (ConfigError, Unavailable, Malformed) as error:
         return _failed(str(error), FAILED)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0

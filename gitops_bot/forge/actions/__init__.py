@@ -1,0 +1,1 @@
+"""Where a run of a workflow hands a comment in."""

@@ -1,0 +1,1 @@
+"""What the forge delivers by itself."""
