@@ -155,10 +155,11 @@ def routes() -> tuple[Route, ...]:
         graphql,
         hooks,
         pulls,
+        rulesets,
         teams,
     )
 
-    nouns = (accounts, apps, checks, comments, compare, contents, gitdata, graphql, hooks, pulls, teams)
+    nouns = (accounts, apps, checks, comments, compare, contents, gitdata, graphql, hooks, pulls, rulesets, teams)
     return tuple(route for noun in nouns for route in noun.ROUTES)
 
 

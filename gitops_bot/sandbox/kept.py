@@ -26,6 +26,7 @@ from gitops_bot.sandbox.records import (
     Session,
     Thread,
 )
+from gitops_bot.sandbox.rulesets import Ruleset
 from gitops_bot.sandbox.teams import Membership, Team
 
 Path = tuple[Any, ...]
@@ -35,7 +36,7 @@ Tables = Mapping[str, dict[Any, Any]]
 _RECORDS: Final[Mapping[str, type]] = {
     record.__name__: record
     for record in (Account, App, Check, Comment, Delivery, Edit, Hook, Pull, Reaction, Registration, Repository,
-                   Session, Team, Thread)
+                   Ruleset, Session, Team, Thread)
 }  # fmt: skip
 _WORDS: Final[Mapping[str, type[Enum]]] = {word.__name__: word for word in (AccountType, Membership, Role)}
 

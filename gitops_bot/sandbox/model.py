@@ -13,13 +13,14 @@ from gitops_bot.sandbox.hooks import Hooks
 from gitops_bot.sandbox.kept import Tables
 from gitops_bot.sandbox.limits import Limits, SecondaryLimits
 from gitops_bot.sandbox.records import Ids
+from gitops_bot.sandbox.rulesets import Rulesets
 from gitops_bot.sandbox.teams import Teams
 from gitops_bot.sandbox.threads import Threads
 
 
 class Model:
-    """Accounts and repositories, apps, teams, threads, comments, check runs, webhooks, rate limits; `facts` are of the
-    forge as a whole: its port, and whether its seed was planted."""
+    """Accounts and repositories, apps, teams, threads, comments, check runs, webhooks, rulesets, rate limits; `facts`
+    are of the forge as a whole: its port, and whether its seed was planted."""
 
     def __init__(self) -> None:
         self.ids = Ids()
@@ -31,6 +32,7 @@ class Model:
         self.comments = Comments(self.directory, self.threads, self.ids, self.journal)
         self.checks = Checks(self.ids)
         self.hooks = Hooks(self.ids)
+        self.rulesets = Rulesets(self.ids)
         self.limits = Limits()
         self.secondary = SecondaryLimits()
         self.facts: dict[str, int] = {}
@@ -53,6 +55,7 @@ class Model:
             "reactions": self.comments.left,
             "checks": self.checks.runs,
             "hooks": self.hooks.registered,
+            "rulesets": self.rulesets.made,
             "deliveries": self.hooks.sent,
             "outgoing": self.hooks.outgoing,
         }
