@@ -1,7 +1,8 @@
 """The whole set-up looked at, one finding each, with the line that repairs it. Nothing is changed.
 
 The database's own findings are `bootstrap.database.check`'s, the forge's `bootstrap.forge_doctor`'s, the signed
-channel's `bootstrap.signed_doctor`'s, the pin's `bootstrap.pin_doctor`'s; here are the machine and the files.
+channel's `bootstrap.signed_doctor`'s, the pin's `bootstrap.pin_doctor`'s, webhooks and rules `bootstrap.hook_doctor`'s,
+the files of `init` `bootstrap.repository_doctor`'s, people's way in `bootstrap.people_doctor`'s; here is the machine.
 """
 
 import os
@@ -14,7 +15,10 @@ from typing import Final
 from gitops_bot.bootstrap import database
 from gitops_bot.bootstrap.database import Finding, open_database
 from gitops_bot.bootstrap.forge_doctor import forge_findings
+from gitops_bot.bootstrap.hook_doctor import hook_findings, ruleset_findings, secret_findings
+from gitops_bot.bootstrap.people_doctor import people_findings
 from gitops_bot.bootstrap.pin_doctor import pin_findings
+from gitops_bot.bootstrap.repository_doctor import repository_findings
 from gitops_bot.bootstrap.signed_doctor import signed_findings
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.errors import ConfigError, Unavailable
@@ -34,7 +38,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from database.check(settings.database_url, settings.owner_url)
     yield from pin_findings(settings)
     yield from forge_findings(settings)
+    yield from secret_findings(settings)
+    yield from hook_findings(settings)
+    yield from repository_findings(settings)
+    yield from people_findings(settings)
     yield from signed_findings(settings)
+    yield from ruleset_findings(settings)
     yield _captures(settings)
     yield _isolation(settings)
 

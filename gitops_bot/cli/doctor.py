@@ -20,8 +20,9 @@ def doctor(config: Path | None, executors: bool, as_json: bool) -> int:
     """Check everything that this host needs, one line each, with the line that repairs it.
 
     Looks at Python, git, gpg, the state folder and secret files, the database (library, journal, schema, content), the
-    policy's pin, the forge, the signed channel (remote, keys, branches), the capture program, and says how agents are
-    kept apart. Changes nothing. Exits 1 when something is broken.
+    policy's pin, the forge with its webhooks and rules, the files that `gitops-bot init` writes, the workspace's origin
+    and passkeys, the signed channel (remote, keys, branches), the capture program, and says how agents are kept apart.
+    Changes nothing. Exits 1 when something is broken.
 
     With --executors each executor that is declared idempotent is called twice with one new key and must answer `dup` to
     the second call; what is sent names no action (docs/executors.md).
