@@ -21,6 +21,7 @@ from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.seal_duty import SealDuty
 from gitops_bot.authority.sealing import Sealer
 from gitops_bot.bootstrap import signed
+from gitops_bot.bootstrap.forge import client_of
 from gitops_bot.bootstrap.rules import place_of, rules_of
 from gitops_bot.bootstrap.signed import SignedChannel
 from gitops_bot.bootstrap.starter import adopt
@@ -37,7 +38,7 @@ from gitops_bot.broker.pulls import Pulls
 from gitops_bot.broker.requests import Requests
 from gitops_bot.broker.successors import head_moved, policy_moved
 from gitops_bot.capture.local import LocalCapturer
-from gitops_bot.config import Settings, Starter, secret
+from gitops_bot.config import Settings, Starter
 from gitops_bot.core.captures import TraceId, slug
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.ports import Duty, Forge, Hint
@@ -77,12 +78,12 @@ class Broker:
 
 
 def forge_of(settings: Settings) -> Forge | None:
-    """Make the forge's adapter; None where no repository is configured."""
-    if not settings.forge.repositories:
-        return None
-    from gitops_bot.forge.client import GitHubForge
+    """Make the forge's adapter, under a token or as a GitHub App; None where no repository is configured.
 
-    return GitHubForge(settings.forge.api_url, secret(settings.forge.token_file, "token"))
+    Raises:
+        ConfigError: there is no usable credential, or there are two.
+    """
+    return client_of(settings)
 
 
 def publisher(folder: Path | None) -> Callable[[TraceId, Mapping[str, str], str], None] | None:

@@ -7,7 +7,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from gitops_bot.authority.voters import Held
-from gitops_bot.config import Settings, secret
+from gitops_bot.bootstrap.forge import client_of
+from gitops_bot.config import Settings
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.core.readings import Permission
 from gitops_bot.policy.lookup import NeedsPermission
@@ -43,13 +44,12 @@ class Floors:
         return Held(permission, in_team)
 
     def _connected(self) -> "GitHubForge":
-        from gitops_bot.forge.client import GitHubForge
-
         with self._lock:
             if self._forge is None:
-                kept = self._settings.forge
                 try:
-                    self._forge = GitHubForge(kept.api_url, secret(kept.token_file, "token"))
+                    self._forge = client_of(self._settings)
                 except ConfigError as error:
                     raise Unavailable(f"the forge cannot be asked: {error.message}") from error
+            if self._forge is None:
+                raise Unavailable("no forge is configured")
             return self._forge

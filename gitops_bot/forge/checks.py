@@ -16,8 +16,8 @@ MAX_SUMMARY: Final = 65_535
 _PER_PAGE: Final = 100
 
 
-def find(wire: Transport, path: str, head_sha: str, check: Check) -> int | None:
-    """Find a check run of a commit by name and external id; its id.
+def find(wire: Transport, path: str, head_sha: str, check: Check, app_id: int | None = None) -> int | None:
+    """Find a check run of a commit by name and external id, and where it is known the app that made it; its id.
 
     Another app may show one that looks the same; changing that is refused by the forge.
 
@@ -25,6 +25,8 @@ def find(wire: Transport, path: str, head_sha: str, check: Check) -> int | None:
         Unavailable: as `Transport.send`, or there are more than one answer lists.
     """
     query: dict[str, str | int] = {"check_name": check.name, "filter": "all", "per_page": _PER_PAGE}
+    if app_id is not None:
+        query["app_id"] = app_id
     answer = wire.send("GET", f"{path}/commits/{head_sha}/check-runs", query=query)
     for row in rows(member(answer.data, "check_runs", "list")):
         if isinstance(row, dict) and row.get("external_id") == check.external_id:

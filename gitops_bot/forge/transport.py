@@ -7,13 +7,15 @@ is decided in `client`. No error text holds a header, a body that was sent, or a
 """
 
 import json
+import logging
 import math
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -33,6 +35,7 @@ _PIECE: Final = 65_536
 _REDIRECTS: Final = 3
 _API_VERSION: Final = "2022-11-28"
 _REFUSED: Final = (403, 404, 410, 422)  # without a rate limit: the same again is refused again
+_TURNED_DOWN: Final = (401, 403)  # it may be the credential
 _LONGEST_QUIET: Final = 3_600.0  # seconds; a window of the primary limit
 _GROWING: Final = 60.0  # seconds; what GitHub asks for when it names no time (GitHub REST, rate limits)
 
@@ -54,16 +57,68 @@ class Answer:
             return 0
 
 
-class Transport:
-    """Requests to one forge under one token; safe to share between threads."""
+class Turned(Unavailable):
+    """The forge answered, and its answer was no: the status, what it said, and its own time in ms (0: it said none)."""
 
-    def __init__(self, api_url: str, token: str) -> None:
+    def __init__(self, what: str, answer: Answer, wait: float | None) -> None:
+        said = answer.data.get("message") if isinstance(answer.data, dict) else None
+        refused = answer.status in _REFUSED and wait is None
+        super().__init__(f"{what}: {answer.status}{_said(answer.data)}", retry_after=wait, refused=refused)
+        self.status, self.at = answer.status, answer.at
+        self.said = said if isinstance(said, str) else ""
+
+
+class Credential(Protocol):
+    """What shows the forge who asks; it may change from one request to the next."""
+
+    @property
+    def scheme(self) -> str:
+        """The word before it in the header."""
+
+    def current(self) -> str:
+        """Give what to show now.
+
+        Raises:
+            Unavailable: there is none now.
+        """
+
+    def turned_down(self, shown: str, no: Turned) -> None:
+        """Hear that a request which showed it was answered 401 or 403, and no limit was named.
+
+        Raises:
+            Unavailable: in place of `no`, where more is known.
+        """
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Token:
+    """A token that stays what it is."""
+
+    value: str
+    scheme: str = "token"
+
+    def current(self) -> str:
+        """Give it."""
+        return self.value
+
+    def turned_down(self, shown: str, no: Turned) -> None:
+        """Know nothing better."""
+
+
+class Transport:
+    """Requests to one forge under one credential; safe to share between threads."""
+
+    def __init__(self, api_url: str, credential: str | Credential) -> None:
+        self._credential = Token(credential) if isinstance(credential, str) else credential
+        # At its finest PyGithub logs whole answers, and the answer to an App holds a token.
+        logging.getLogger("github.Requester").setLevel(logging.INFO)
+        self._shown = _Shown()
         self._session = requests.Session()
         # An auth callable keeps requests from reading a .netrc; PyGithub sets the header.
         self._session.auth = lambda request: request
         self._github = Github(
             base_url=api_url.rstrip("/"),
-            auth=Auth.Token(token),
+            auth=self._shown,
             user_agent="gitops-bot",
             retry=None,
             timeout=math.ceil(TIMEOUT),
@@ -97,12 +152,15 @@ class Transport:
         longer (GitHub REST, best practices).
 
         Raises:
-            Unavailable: no answer, an answer that is no JSON, or another status; with `retry_after` in seconds where a
-                rate limit said or implied one, and `refused` where the same request would be refused again.
+            Unavailable: no answer, an answer that is no JSON, or another status (`Turned`); with `retry_after` in
+                seconds where a rate limit said or implied one, and `refused` where the same request would be refused
+                again.
         """
         quiet = self._quiet_until - time.monotonic()
         if quiet > 0:
             raise Unavailable(f"{verb} {path}: not sent, a rate limit stands", retry_after=quiet)
+        shown = self._credential.current()
+        self._shown.show(f"{self._credential.scheme} {shown}")
         with _faults(f"{verb} {path}"):
             status, received, text = self._github.requester.requestJson(
                 verb, path, dict(query or {}), dict(headers or {}), body, cnx=_Connection(self._session, self._origin)
@@ -111,9 +169,10 @@ class Transport:
         if 200 <= status < 300 or status in also:
             self._limited = 0
             return answer
-        wait = self._keep_quiet(_retry_after(answer))
-        refused = status in _REFUSED and wait is None
-        raise Unavailable(f"{verb} {path}: {status}{_said(answer.data)}", retry_after=wait, refused=refused)
+        no = Turned(f"{verb} {path}", answer, self._keep_quiet(_retry_after(answer)))
+        if status in _TURNED_DOWN and no.retry_after is None:
+            self._credential.turned_down(shown, no)
+        raise no
 
     def _keep_quiet(self, seconds: float | None) -> float | None:
         """Send nothing for so long; a limit without a time of its own asks for longer each time in a row."""
@@ -182,6 +241,27 @@ def _retry_after(answer: Answer, *, limited: bool = False) -> float | None:
             return _GROWING
         return max(1.0, int(reset) - now)
     return _GROWING
+
+
+class _Shown(Auth.Auth):
+    """The header of the request that this thread is about to send; PyGithub keeps it out of its log."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+
+    def show(self, header: str) -> None:
+        """Set it."""
+        self._here.header = header
+
+    @property
+    def token_type(self) -> str:
+        """The scheme."""
+        return str(self._here.header).partition(" ")[0]
+
+    @property
+    def token(self) -> str:
+        """What follows the scheme."""
+        return str(self._here.header).partition(" ")[2]
 
 
 class _Connection(HTTPSRequestsConnectionClass):

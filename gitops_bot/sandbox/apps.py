@@ -4,15 +4,21 @@ its installation for an hour (GitHub, authenticating as an app).
 Pure but for the library that checks the JWT; time is a parameter.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from gitops_bot.sandbox.records import App
+from gitops_bot.sandbox.records import App, Repository
 from gitops_bot.sandbox.refusals import Rejected
 
 JWT_LIFE = 600
 """Seconds that a JWT may be valid."""
 DRIFT = 60
 """Seconds by which clocks may differ."""
+PERMISSIONS = (
+    *(("checks", "write"), ("contents", "write"), ("issues", "write"), ("members", "read"), ("metadata", "read")),
+    ("pull_requests", "write"),
+)
+"""What an installation may do where nobody says less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +30,75 @@ class Registration:
     public_key: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where an app is installed and what it may do there: at one owner or (None) everywhere, in these repositories by
+    id or (None) in all; `suspended_at` in seconds."""
+
+    id: int
+    app_id: int
+    owner_id: int | None
+    repositories: tuple[int, ...] | None
+    permissions: tuple[tuple[str, str], ...]
+    suspended_at: int | None = None
+
+    def covers(self, repository: Repository) -> bool:
+        """Tell whether a repository is part of it."""
+        chosen = self.repositories is None or repository.id in self.repositories
+        return chosen and self.owner_id in {None, repository.owner_id}
+
+    def grants(self, wanted: Mapping[str, str]) -> bool:
+        """Tell whether it has every permission, or a stronger one."""
+        held = dict(self.permissions)
+        return all(reaches(held.get(name, ""), level) for name, level in wanted.items())
+
+
+def reaches(held: str, wanted: str) -> bool:
+    """Tell whether one level of a permission includes another."""
+    return held == wanted or (held, wanted) == ("write", "read")
+
+
 class Apps:
-    """Every app, by its id. Each is installed once, and the installation has the app's id."""
+    """Every app and every installation, by id. An app is installed everywhere, as an installation with its own id,
+    until it is installed somewhere by name."""
 
     def __init__(self) -> None:
         self.registered: dict[int, Registration] = {}
+        self.installations: dict[int, Installation] = {}
 
     def add(self, registration: Registration) -> None:
         """Register an app."""
-        self.registered[registration.app.id] = registration
+        app = registration.app
+        self.registered[app.id] = registration
+        self.installations[app.id] = Installation(app.id, app.id, None, None, PERMISSIONS)
 
-    def installed(self, installation_id: int) -> Registration | None:
-        """Find the app of an installation."""
-        return self.registered.get(installation_id)
+    def install(self, installation: Installation) -> None:
+        """Install an app at an owner, and no longer everywhere.
+
+        Raises:
+            ValueError: the id is taken by another app's.
+        """
+        standing = self.installations.get(installation.id)
+        if standing is not None and standing.app_id != installation.app_id:
+            raise ValueError(f"taken: {installation.id}")
+        everywhere = self.installations.get(installation.app_id)
+        if everywhere is not None and everywhere.owner_id is None and everywhere.app_id == installation.app_id:
+            del self.installations[everywhere.id]
+        self.installations[installation.id] = installation
+
+    def suspend(self, installation_id: int, at: int | None) -> None:
+        """Suspend an installation, or with None take that back."""
+        self.installations[installation_id] = replace(self.installations[installation_id], suspended_at=at)
+
+    def holding(self, app: App, repository: Repository) -> Installation | None:
+        """Find the installation of an app that holds a repository."""
+        every = self.installations.values()
+        return next((one for one in every if one.app_id == app.id and one.covers(repository)), None)
+
+    def suspended(self, installation_id: int | None) -> bool:
+        """Tell whether an installation is suspended."""
+        found = None if installation_id is None else self.installations.get(installation_id)
+        return found is not None and found.suspended_at is not None
 
     def authenticate(self, token: str, now: int) -> Registration:
         """Tell which app a JWT was signed by.

@@ -58,15 +58,20 @@ class Directory:
         *,
         expires_at: int | None = None,
         installation: int | None = None,
+        repositories: tuple[int, ...] | None = None,
+        permissions: tuple[tuple[str, str], ...] | None = None,
     ) -> None:
-        """Let a token stand for an account, through an app where given, until a time where given.
+        """Let a token stand for an account, through an app where given, until a time where given, with less than its
+        installation has where given.
 
         Raises:
             ValueError: it stands for one already.
         """
         if token in self.sessions:
             raise ValueError("this token stands for an account already")
-        self.sessions[token] = Session(self.accounts[account_id].id, app, expires_at, installation)
+        self.sessions[token] = Session(
+            self.accounts[account_id].id, app, expires_at, installation, repositories, permissions
+        )
 
     def session(self, token: str, now: int) -> Session | None:
         """Tell who a token stands for now; None for one that is unknown or has expired."""

@@ -13,6 +13,7 @@ from email.utils import formatdate
 from typing import Final
 
 from gitops_bot.core.errors import Unavailable
+from gitops_bot.sandbox import scopes
 from gitops_bot.sandbox.faults import SECONDARY, Fault
 from gitops_bot.sandbox.limits import READ_POINTS, WRITE_POINTS, Allowance
 from gitops_bot.sandbox.records import Session
@@ -101,6 +102,8 @@ def _session(world: World, route: Route, token: str) -> Session:
     session = world.model.directory.session(token, world.now())
     if session is None:
         raise Rejected(401, "Bad credentials")
+    if world.model.apps.suspended(session.installation):
+        raise Rejected(403, "This installation has been suspended")
     return session
 
 
@@ -112,6 +115,7 @@ def _points(route: Route, request: Request) -> int:
 
 def _work(world: World, route: Route, request: Request, session: Session) -> Answer:
     try:
+        scopes.require(world.model, route, request.path, session)
         body = _read_body(request)
         return route.answer(Call(world, session, request.path, request.query, body))
     except Rejected as no:

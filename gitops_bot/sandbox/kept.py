@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
-from gitops_bot.sandbox.apps import Registration
+from gitops_bot.sandbox.apps import Installation, Registration
 from gitops_bot.sandbox.checks import Check
 from gitops_bot.sandbox.hooks import Delivery, Hook
 from gitops_bot.sandbox.records import (
@@ -35,8 +35,8 @@ Tables = Mapping[str, dict[Any, Any]]
 
 _RECORDS: Final[Mapping[str, type]] = {
     record.__name__: record
-    for record in (Account, App, Check, Comment, Delivery, Edit, Hook, Pull, Reaction, Registration, Repository,
-                   Ruleset, Session, Team, Thread)
+    for record in (Account, App, Check, Comment, Delivery, Edit, Hook, Installation, Pull, Reaction, Registration,
+                   Repository, Ruleset, Session, Team, Thread)
 }  # fmt: skip
 _WORDS: Final[Mapping[str, type[Enum]]] = {word.__name__: word for word in (AccountType, Membership, Role)}
 

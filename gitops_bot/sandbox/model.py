@@ -47,6 +47,7 @@ class Model:
             "repositories": self.directory.repositories,
             "grants": self.directory.grants,
             "apps": self.apps.registered,
+            "installations": self.apps.installations,
             "teams": self.teams.teams,
             "hidden teams": self.teams.hidden_from,
             "memberships": self.teams.members,

@@ -68,13 +68,16 @@ class App:
 class Session:
     """Who a token stands for, through which app, and until when (seconds; None: without an end).
 
-    `installation` is the id of an app's installation whose token it is; the account is then the app's bot.
+    `installation` is the id of an app's installation whose token it is; the account is then the app's bot, and the
+    token may have less than the installation: repositories by id and permissions by name (None: all).
     """
 
     account_id: int
     app: App | None
     expires_at: int | None = None
     installation: int | None = None
+    repositories: tuple[int, ...] | None = None
+    permissions: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

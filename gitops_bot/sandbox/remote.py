@@ -25,6 +25,7 @@ PATH: Final = "/_control"
 SETTING_UP: Final = (
     *("add_account", "add_token", "expire_token", "add_app", "installation_token", "rename", "add_repository", "grant"),
     *("add_team", "set_membership", "hide_teams", "add_hook", "change_hook", "stop_clock"),
+    *("install", "suspend_installation", "remove_installation"),
 )
 DISTURBING: Final = (
     *("fail_next", "slow_next", "secondary_limit", "move_head_after", "clear_faults", "obey_limits", "mishap"),
@@ -78,8 +79,9 @@ def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
         made["files"] = {path: None if text is None else str(text).encode() for path, text in files.items()}
     if isinstance(made.get("app"), dict):
         made["app"] = App(int(made["app"]["id"]), str(made["app"]["slug"]))
-    if isinstance(made.get("events"), list):
-        made["events"] = tuple(made["events"])
+    for name in ("events", "repositories"):
+        if isinstance(made.get(name), list):
+            made[name] = tuple(made[name])
     return made
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gitops_bot.sandbox import webhooks
-from gitops_bot.sandbox.apps import Registration
+from gitops_bot.sandbox.apps import PERMISSIONS, Installation, Registration
 from gitops_bot.sandbox.hooks import EVENTS
 from gitops_bot.sandbox.records import AccountType, App, Repository, Role
 from gitops_bot.sandbox.teams import Membership, Team
@@ -57,6 +57,35 @@ class Setup:
             self.world.model.directory.add_account(f"{slug}[bot]", bot_id, AccountType.BOT, self.world.now())
             self.world.model.apps.add(Registration(app, bot_id, public_key))
         return app
+
+    def install(
+        self,
+        app: App,
+        owner: str,
+        id: int,
+        *,
+        repositories: tuple[str, ...] | None = None,
+        permissions: Mapping[str, str] | None = None,
+    ) -> None:
+        """Install an app at an owner, in all repositories or in these, with all permissions or these. Its bot has its
+        roles by `grant`."""
+        with self.world.lock:
+            chosen = None if repositories is None else tuple(self._repository(name).id for name in repositories)
+            held = PERMISSIONS if permissions is None else tuple(sorted(permissions.items()))
+            self.world.model.apps.install(Installation(id, app.id, self._account_id(owner), chosen, held))
+
+    def suspend_installation(self, id: int, *, suspended: bool = True) -> None:
+        """Suspend an installation, or take that back."""
+        with self.world.lock:
+            self.world.model.apps.suspend(id, self.world.now() if suspended else None)
+
+    def remove_installation(self, id: int) -> None:
+        """Uninstall an app; its tokens end."""
+        with self.world.lock:
+            del self.world.model.apps.installations[id]
+            sessions = self.world.model.directory.sessions
+            for token in [token for token, session in sessions.items() if session.installation == id]:
+                del sessions[token]
 
     def installation_token(
         self, app: App, *, lifetime: int | None = INSTALLATION_LIFE, token: str | None = None

@@ -4,6 +4,7 @@ Validated, each answer in each test, against GitHub's OpenAPI description (npm `
 Every function reads a `World` and gives a fresh JSON object; none changes anything or asks who may see it.
 """
 
+from gitops_bot.sandbox.apps import Installation
 from gitops_bot.sandbox.records import (
     REACTIONS,
     Account,
@@ -173,6 +174,32 @@ def app(world: World, found: App) -> Shape:
         "updated_at": moment,
         "permissions": {"checks": "write", "contents": "write", "issues": "write", "pull_requests": "write"},
         "events": [],
+    }
+
+
+def installation(world: World, app: App, found: Installation, owner_id: int) -> Shape:
+    """Show an installation of an app at an account (installation)."""
+    account = world.model.directory.accounts[owner_id]
+    moment = timestamp(account.created_at)
+    suspended = None if found.suspended_at is None else timestamp(found.suspended_at)
+    return {
+        "id": found.id,
+        "account": user(world, account),
+        "repository_selection": "all" if found.repositories is None else "selected",
+        "access_tokens_url": f"{world.url}/app/installations/{found.id}/access_tokens",
+        "repositories_url": f"{world.url}/installation/repositories",
+        "html_url": f"{world.url}/settings/installations/{found.id}",
+        "app_id": app.id,
+        "app_slug": app.slug,
+        "target_id": owner_id,
+        "target_type": account.type.value,
+        "permissions": dict(found.permissions),
+        "events": [],
+        "created_at": moment,
+        "updated_at": moment,
+        "single_file_name": None,
+        "suspended_by": user(world, account) if suspended else None,
+        "suspended_at": suspended,
     }
 
 

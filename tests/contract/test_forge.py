@@ -13,6 +13,7 @@ from gitops_bot.ports import Forge
 from gitops_bot.sandbox.control import Control
 from gitops_bot.sandbox.http import Sandbox
 from gitops_bot.sandbox.records import App
+from tests.app_keys import APP, forge_as_app, keys
 from tests.contract.fake_forge import FakeForge
 
 REPO = "acme/rig"
@@ -37,6 +38,7 @@ class Stage:
     forge: Forge
     people: Control
     clock: Hand
+    bot: str = "gitops-bot"
 
     def draft(self, branch: str = BRANCH) -> PullRequest:
         """Publish a branch and open its draft."""
@@ -55,7 +57,18 @@ def populate(people: Control) -> str:
     return token
 
 
-@pytest.fixture(params=["adapter", "fake"])
+def populate_app(people: Control) -> App:
+    """As `populate`, with a bot that is a GitHub App and makes its own tokens."""
+    app = people.add_app("gitops-bot", APP, 900, keys("ours")[1])
+    for login, number in (("alice", 1001), ("bob", 1002), ("mallory", 1666)):
+        people.add_account(login, number)
+    people.add_repository(REPO, 5)
+    for login, role in (("gitops-bot[bot]", "write"), ("alice", "maintain"), ("bob", "triage")):
+        people.grant(REPO, login, role)
+    return app
+
+
+@pytest.fixture(params=["adapter", "app", "fake"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     clock = Hand()
     if request.param == "fake":
@@ -64,8 +77,12 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
         yield Stage(FakeForge(control, "gitops-bot"), control, clock)
         return
     with Sandbox.start(tmp_path, clock=clock) as sandbox:
-        forge = GitHubForge(sandbox.url, populate(sandbox))
-        yield Stage(forge, sandbox, clock)
+        if request.param == "app":
+            populate_app(sandbox)
+            forge = forge_as_app(sandbox, clock, REPO)
+        else:
+            forge = GitHubForge(sandbox.url, populate(sandbox))
+        yield Stage(forge, sandbox, clock, "gitops-bot[bot]" if request.param == "app" else "gitops-bot")
         forge.disconnect()
 
 
@@ -350,7 +367,7 @@ def test_a_login_that_was_taken_over_has_no_permission(stage: Stage) -> None:
 
 def test_a_bot_that_may_not_look_does_not_know(stage: Stage) -> None:
     """I14: the forge's 403 is not the account's no."""
-    stage.people.grant(REPO, "gitops-bot", "read")
+    stage.people.grant(REPO, stage.bot, "read")
     with pytest.raises(Unavailable):
         stage.forge.permission(REPO, "alice", 1001)
 
@@ -384,11 +401,11 @@ def test_what_the_forge_refuses_is_unavailable_and_changes_nothing(stage: Stage)
     with pytest.raises(Unavailable):
         stage.forge.edit_comment(REPO, 999, "text")
     stage.people.lock_thread(REPO, number)
-    stage.people.grant(REPO, "gitops-bot", "read")
+    stage.people.grant(REPO, stage.bot, "read")
     with pytest.raises(Unavailable):
         stage.forge.create_comment(REPO, number, "text")
     assert stage.people.comments(REPO, number) == ()
-    stage.people.grant(REPO, "gitops-bot", "write")
+    stage.people.grant(REPO, stage.bot, "write")
     assert stage.forge.create_comment(REPO, number, "text") > 0
 
 

@@ -112,6 +112,9 @@ def _number(text: str) -> int:
 
 def _readable(call: Call, repository_id: str) -> Repository | None:
     found = call.world.model.directory.repositories.get(_number(repository_id))
+    chosen = call.session.repositories
+    if found is not None and found.private and chosen is not None and found.id not in chosen:
+        return None
     if found is None or not call.world.model.directory.role(found, call.account.id).reaches(Role.READ):
         return None
     return found
