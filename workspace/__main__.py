@@ -21,8 +21,10 @@ from gitops_bot.config import Settings, load
 from gitops_bot.core.errors import ConfigError, Unavailable
 from workspace import create_app
 from workspace.behind import Behind
-from workspace.edge import Edge
+from workspace.edge import Edge, Routes
 from workspace.live import Hub
+from workspace.mcp_tools.route import PATH as TOOLS
+from workspace.mcp_tools.route import Tools
 from workspace.screening import hosts_of
 from workspace.server import MOST_CONNECTIONS, Server, listen
 from workspace.streams import PATH as EVENTS
@@ -75,7 +77,10 @@ def _serve(settings: Settings, services: Services) -> int:
     hub = Hub(source)
     events = Events(hub, source.admit, services.site.origin)
     hosts = hosts_of(services.site.origin, settings.bind_host, port)
-    edge = Edge(hosts, {EVENTS: {"GET": events}}, Behind(create_app(services), THREADS), hub)
+    behind = Behind(create_app(services), THREADS)
+    tools = Tools(services, behind.run)
+    routes: Routes = {EVENTS: {"GET": events}, TOOLS: {"POST": tools}}
+    edge = Edge(hosts, routes, behind, hub)
     Server(edge).run([listener])
     return _wait_for_threads()
 

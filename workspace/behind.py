@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from a2wsgi.wsgi import build_environ
 
@@ -34,6 +34,7 @@ BODY_SECONDS: Final = 20.0
 WRITE_SECONDS: Final = 20.0
 PIECE: Final = 65_536
 """Bytes of an answer that are collected before they are sent; what is shorter goes in one piece."""
+T = TypeVar("T")
 _TURNED: Final = {
     Failed.OVER: Turned(413, f"A body may have {MAX_BODY} bytes.", "limit_exceeded"),
     Failed.LATE: Turned(408, "The body did not arrive in time."),
@@ -92,6 +93,10 @@ class Behind:
         finally:
             if isinstance(parts, _Closeable):
                 parts.close()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Let one of the threads do something else than a request, and give what came of it."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def stop(self) -> None:
         """Let everything that waits in a view go on now."""

@@ -1,0 +1,1 @@
+"""What agents send when they call the broker's tools (Model Context Protocol), read into values."""
