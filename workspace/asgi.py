@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
+from gitops_bot.authority.remedies import remedy_of
 from workspace.guards import ALWAYS, KEPT_NOWHERE, NO_PAGE
 from workspace.problems import MEDIA_TYPE
 
@@ -57,6 +58,7 @@ async def turn_away(send: Send, turned: Turned, *, finish: bool = True) -> None:
     title = HTTPStatus(turned.status).phrase
     document: dict[str, object] = {"status": turned.status, "type": "about:blank", "title": title}
     document |= {"detail": turned.detail, "reason": turned.reason, "facts": {}}
+    document["remedy"] = remedy_of(turned.reason or "")
     body = json.dumps(document).encode("ascii")
     headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), "connection": "close"}
     await start(send, turned.status, {**headers, **turned.headers})

@@ -1,6 +1,7 @@
 """Every error leaves as an RFC 9457 problem document, whatever raised it; nothing of ours inside is shown.
 
-A refusal carries its code in `reason` and its facts beside it. What is our bug is logged and told as 500 without more.
+A refusal carries its code in `reason`, what to do about it in `remedy`, and its facts beside it. What is our bug is
+logged and told as 500 without more.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Final
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
+from gitops_bot.authority.remedies import remedy_of
 from gitops_bot.core.errors import SENTENCES, WHO_REASONS, Malformed, Reason, Refusal, Refused, Unavailable
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -53,12 +55,13 @@ def refusal(refused: Refused) -> Response:
         title=SENTENCES[refused.reason],
         detail=refused.sentence,
         reason=refused.reason.value,
+        remedy=remedy_of(refused.reason.value),
         facts=facts,
     )
 
 
 def _problem(status: int, **members: object) -> Response:
-    document = {"status": status, **members}
+    document = {"status": status, "remedy": "", **members}
     return Response(json.dumps(document, ensure_ascii=True), status=status, content_type=MEDIA_TYPE)
 
 
@@ -72,6 +75,7 @@ def _http(error: HTTPException) -> Response:
         title=title,
         detail=error.description or title,
         reason=None if reason is None else reason.value,
+        remedy="" if reason is None else remedy_of(reason.value),
         facts={},
     )
     for name, value in error.get_headers():
@@ -92,6 +96,7 @@ def _malformed(error: Malformed) -> Response:
         title="The request is not one that this call takes.",
         detail=f"{error}.",
         reason=Reason.BAD_PARAMS.value,
+        remedy=remedy_of(Reason.BAD_PARAMS.value),
         facts={},
     )
 

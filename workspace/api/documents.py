@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gitops_bot.authority.queries import AskView
+from gitops_bot.authority.remedies import remedy_of
 from gitops_bot.authority.shown import Attempt, Voted
 from gitops_bot.broker.captures import Answered
 from gitops_bot.core.asks import Ask, AskKind
@@ -167,5 +168,6 @@ def refusal(refused: Refused) -> dict[str, Any]:
         "status": status_of(refused.reason),
         "detail": refused.sentence,
         "reason": refused.reason.value,
+        "remedy": remedy_of(refused.reason.value),
         "facts": {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in refused.facts.items()},
     }

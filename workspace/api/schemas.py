@@ -68,6 +68,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "status": INTEGER,
             "detail": STRING,
             "reason": {"anyOf": [ref("Reason"), {"type": "null"}]},
+            "remedy": STRING,
             "facts": {"type": "object", "additionalProperties": _FACT},
         }
     ),
@@ -78,6 +79,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "title": STRING,
             "status": INTEGER,
             "detail": STRING,
+            "remedy": STRING,
             "reason": ref("Reason"),
             "facts": {"type": "object", "additionalProperties": _FACT},
         }

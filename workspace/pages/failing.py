@@ -54,7 +54,7 @@ def _shown(response: Response) -> Response:
             status=status,
             title=_TITLES.get(status, "That did not work"),
             told=None if status in (404, 500) else problem.get("detail"),
-            to_do=_TO_DO.get(status, ""),
+            to_do=_TO_DO.get(status) or problem.get("remedy", ""),
             reason=problem.get("reason"),
         )
     )

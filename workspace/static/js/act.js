@@ -7,12 +7,12 @@
 (function () {
   const API = "/api/v1";
   const ARMED_FOR = 5000;
-  const ID = /^[0-9A-HJKMNP-TV-Z]{26}$/;
+  const ID = /^[0-9a-hjkmnp-tv-z]{26}$/;
   const NO_ANSWER = "The workspace did not answer. Nothing that is not told was done; try again.";
 
   class Refusal extends Error {
     constructor(status, problem) {
-      super(problem.detail || problem.title || NO_ANSWER);
+      super([problem.detail || problem.title || NO_ANSWER, problem.remedy].filter(Boolean).join(" What to do: "));
       this.name = "Refusal";
       this.status = status;
       this.reason = problem.reason || null;
@@ -49,6 +49,7 @@
       return document_;
     }
     if (response.status === 401) {
+      document_.remedy = "";
       document_.detail = "You are no longer signed in. Open another tab, sign in, and send this again; it is kept here.";
     }
     throw new Refusal(response.status, document_);

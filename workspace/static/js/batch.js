@@ -85,7 +85,7 @@
       done += refused ? 0 : 1;
       if (item) {
         item.dataset.outcome = refused ? "refused" : "done";
-        item.append(`: ${refused ? refused.detail || refused.title : OUTCOMES[result.result]}`);
+        item.append(`: ${refused ? `${refused.detail || refused.title} What to do: ${refused.remedy}` : OUTCOMES[result.result]}`);
       }
     }
     say(`${done} of ${results.length} answered.`, done === results.length ? "done" : "refused");
