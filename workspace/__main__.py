@@ -22,6 +22,9 @@ from gitops_bot.core.errors import ConfigError, Unavailable
 from workspace import create_app
 from workspace.behind import Behind
 from workspace.edge import Edge, Routes
+from workspace.hooks.receiver import PATH as WEBHOOK
+from workspace.hooks.receiver import Receiver, commit_to
+from workspace.hooks.secrets import Secrets
 from workspace.live import Hub
 from workspace.mcp_tools.route import PATH as TOOLS
 from workspace.mcp_tools.route import Tools
@@ -66,6 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(settings: Settings, services: Services) -> int:
     try:
+        receiver = Receiver(Secrets(settings.forge.webhook_secret_files), commit_to(services, settings.forge.app_id))
+    except ConfigError as error:
+        sys.stderr.write(f"gitops-bot workspace: {error}\n")
+        return 1
+    try:
         listener = listen(settings.bind_host, settings.bind_port)
     except OSError as error:
         sys.stderr.write(f"gitops-bot workspace: cannot listen on {settings.bind_host}:{settings.bind_port}: {error}\n")
@@ -82,6 +90,7 @@ def _serve(settings: Settings, services: Services) -> int:
     routes: Routes = {EVENTS: {"GET": events}, TOOLS: {"POST": tools}}
     edge = Edge(hosts, routes, behind, hub)
     Server(edge).run([listener])
+    receiver.close()
     return _wait_for_threads()
 
 

@@ -9,17 +9,14 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from gitops_bot.authority import edits
-from gitops_bot.authority.comments import leave_hint
+from gitops_bot.authority import hearing
 from gitops_bot.authority.duties import Again, Outcome
-from gitops_bot.core.readings import CommentHint
-from gitops_bot.forge.grammar import Silent, parse
 from gitops_bot.ports import Forge
 from gitops_bot.store import captures, due, settings
 from gitops_bot.store.due import Claimed
-from gitops_bot.store.engine import Database, Tx
+from gitops_bot.store.engine import Database
 
-DUTY: Final = "poll"
+DUTY: Final = hearing.POLL_DUTY
 OVERLAP_MS: Final = 5_000
 
 
@@ -59,7 +56,7 @@ class Poll:
         newest = since if page.newest is None else max(since, page.newest - OVERLAP_MS)
         with self._database.write() as tx:
             for hint in page.hints:
-                self._hear(tx, hint)
+                hearing.comment_listed(tx, hint)
             if not page.unchanged:
                 value = {"since": newest, "etag": page.etag if newest == since else None}
                 settings.set_cursor(tx, f"comments:{repository}", json.dumps(value))
@@ -67,17 +64,6 @@ class Poll:
         if newest != since and page.etag is None:
             return Again(0)  # there are more pages than one listing reads
         return Again(self._pace.fast if waits else self._pace.slow)
-
-    def _hear(self, tx: Tx, hint: CommentHint) -> None:
-        """Leave a hint where a comment on a pull request of the bot's may be a command, or note its edit."""
-        if captures.pull_request(tx, hint.repository_id, hint.pull_request) is None:
-            return
-        # A filter only: what the comment says is read fresh at intake.
-        is_new = not isinstance(parse(hint.body), Silent) and leave_hint(
-            tx, hint.repository_id, hint.comment_id, hint.pull_request, updated_at=hint.updated_at
-        )
-        if not is_new:
-            edits.note(tx, hint)
 
     def _first(self, repository: str, now: int) -> int:
         """Say where to begin without a cursor: as far back as a comment may count, by the forge's own clock."""

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from gitops_bot.authority import voters
+from gitops_bot.authority import hearing, voters
 from gitops_bot.authority.comments import Moved, standing
 from gitops_bot.authority.duties import Again, Outcome
 from gitops_bot.authority.rules import Rules
@@ -28,7 +28,7 @@ from gitops_bot.store.captures import PullRequestRow
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 
-DUTY: Final = "pulls"
+DUTY: Final = hearing.PULLS_DUTY
 OVERLAP_MS: Final = 60_000
 CLOSED: Final = "closed the pull request"
 """The reason of a deny that was given by closing."""

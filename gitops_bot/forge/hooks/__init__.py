@@ -1,0 +1,1 @@
+"""What a forge tells by itself."""
