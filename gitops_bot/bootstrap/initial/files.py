@@ -63,7 +63,7 @@ def planned(choices: Choices) -> tuple[Planned, ...]:
     return (
         Planned(SETTINGS, "settings of broker and workspace, each with its reason", _settings(choices)),
         Planned(POLICY, "who may decide what; counts once it is pinned", _policy(choices)),
-        Planned(WORKFLOW, "hands comments in where no webhook reaches the broker; optional", _workflow(choices)),
+        Planned(WORKFLOW, "hands comments in where no webhook can; optional", _filled("workflow.yml", {})),
         Planned(MANIFEST, "the GitHub App with the least permissions, for `--app`", _json(manifest(choices))),
         Planned(RULESET, "keeps signed approvals from being deleted or rewritten", _json(ruleset())),
     )  # fmt: skip
@@ -130,10 +130,6 @@ def _policy(choices: Choices) -> str:
     else:
         person = f'[people.{name}]\nkind = "human"\ngithub = {choices.me.id}  # {choices.me.login}'
     return _filled("policy.toml", {"PERSON": person, "NAME": name})
-
-
-def _workflow(choices: Choices) -> str:
-    return _filled("workflow.yml", {"ACTION": f"{choices.owner}/gitops-bot/.github/actions/handle-event@{UNPINNED}"})
 
 
 def _filled(name: str, values: dict[str, str]) -> str:

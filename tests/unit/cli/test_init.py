@@ -17,6 +17,7 @@ from gitops_bot.bootstrap.initial.files import GUARDED, NOBODY
 from gitops_bot.bootstrap.repository_doctor import placeholder_finding, repository_findings, workflow_faults
 from gitops_bot.cli import run
 from gitops_bot.config import load
+from gitops_bot.forge.app import PERMISSIONS
 from gitops_bot.process import run as run_program
 
 WRITTEN = {
@@ -28,6 +29,7 @@ WRITTEN = {
     "gitops-bot.toml",
     "policies/policy.toml",
 }
+DOCS = Path(__file__).parents[3] / "docs"
 Init = Callable[..., tuple[int, str, str]]
 
 
@@ -93,7 +95,8 @@ def test_an_empty_repository_gets_a_set_up_that_loads(init: Init, top: Path) -> 
     assert [rule["type"] for rule in ruleset["rules"]] == ["deletion", "non_fast_forward"]
     assert ruleset["bypass_actors"] == []
     manifest = json.loads((top / "gitops-bot-app-manifest.json").read_text())
-    assert "administration" not in manifest["default_permissions"] and manifest["public"] is False
+    assert manifest["default_permissions"] == PERMISSIONS, "what its tokens are asked for with, and nothing more"
+    assert manifest["public"] is False
 
 
 def test_a_second_run_changes_nothing_and_says_so(init: Init, top: Path) -> None:
@@ -313,11 +316,17 @@ def test_enterprise_has_its_own_addresses(init: Init, top: Path) -> None:
 # The workflow, as doctor reads it
 
 
+def test_the_workflow_is_the_one_that_the_documents_show(init: Init, top: Path) -> None:
+    init()
+    written = (top / ".github" / "workflows" / "gitops-bot.yml").read_text()
+    assert written == (DOCS / "examples" / "gitops-bot.yml").read_text()
+
+
 def test_the_workflow_lacks_nothing_but_its_pin(init: Init, top: Path) -> None:
     init()
     text = (top / ".github" / "workflows" / "gitops-bot.yml").read_text()
     assert [detail for detail, _ in workflow_faults(text)] == [
-        "acme/gitops-bot/.github/actions/handle-event@" + "0" * 40 + " is still to be pinned"
+        "OWNER/gitops-bot/.github/actions/handle-event@" + "0" * 40 + " is still to be pinned"
     ]
     assert list(workflow_faults(text.replace("0" * 40, "1234567890" * 4))) == []
 
