@@ -1,8 +1,8 @@
 """Whom a session's secret stands for now, and the end of sessions.
 
 A secret stands for its person while all of this holds, looked at each time: the session was not ended, is within its
-absolute and its idle limit, the passkey or OIDC identity that opened it was not revoked and still counts under the
-policy in force, and that policy knows the person, as a human who is not suspended.
+absolute and its idle limit by a clock that did not go back, the passkey or OIDC identity that opened it was not revoked
+and still counts under the policy in force, and that policy knows the person, as a human who is not suspended.
 """
 
 import secrets
@@ -26,6 +26,8 @@ SHELL_PREFIX: Final = "gbs_"
 """Of a shell's credential; a public prefix, so that secret scanners can find a leaked one."""
 TOUCHED_EVERY: Final = 60_000
 """How exactly the idle limit is kept, in ms: a session is written down as seen at most this often."""
+CLOCK_BACK: Final = 5 * 60_000
+"""How far the clock may have gone back, in ms: a session from later than that was unused for nobody knows how long."""
 MOST_SESSIONS: Final = 50
 """Of one person at a time; the oldest ends when another one opens."""
 _MOST_SECRET: Final = 128
@@ -82,6 +84,8 @@ def _stands(tx: Tx, policy: Policy, site: Site, session: Session) -> Principal |
     if session.revoked_at is not None or session.passkey_revoked:
         return None
     if tx.now >= min(session.expires_at, session.created_at + site.lasts, session.seen_at + site.idle):
+        return None
+    if max(session.created_at, session.seen_at) > tx.now + CLOCK_BACK:
         return None
     principal = human(policy, session.principal)
     if principal is None or session.credential is None:

@@ -206,6 +206,18 @@ def test_a_session_ends_unused_and_at_all(quick: People, site: dict[str, int], w
     assert (quick.at(**site).authenticate(secret) is not None) is stands
 
 
+@pytest.mark.parametrize(("back", "stands"), [(4 * MINUTE, True), (6 * MINUTE, False), (400 * 24 * HOUR, False)])
+def test_a_clock_that_goes_back_prolongs_no_session(quick: People, back: int, stands: bool) -> None:
+    """How long it was unused is not known then; a small correction of the clock signs nobody out, and one that is
+    undone neither."""
+    quick.enrol("alice")
+    secret = got(quick.sign_in("alice")).secret
+    quick.pass_time(-back)
+    assert (quick.authenticate(secret) is not None) is stands
+    quick.pass_time(back)
+    assert quick.authenticate(secret) is not None
+
+
 def test_use_puts_the_idle_limit_off_and_not_the_absolute_one(people: People) -> None:
     site = people.at(idle=30 * MINUTE, lasts=HOUR)
     people.enrol("alice")
