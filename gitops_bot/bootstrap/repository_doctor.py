@@ -112,7 +112,7 @@ def workflow_faults(text: str) -> Iterator[tuple[str, str]]:
     """Say what is wrong with the workflow that hands comments in, each with what to write instead."""
     text = _COMMENT.sub("", text)
     used = [name.strip("\"'") for name in _USES.findall(text)]
-    pinning = "pin it to the full hash of a commit that you looked at: uses: owner/name/path@40-hex-digits"
+    pinning = "pin it to the full hash of a commit that you looked at, or remove the file where no run is needed"
     for name in used:
         if name.endswith(f"@{files.UNPINNED}"):
             yield f"{name} is still to be pinned", pinning
