@@ -32,6 +32,7 @@ from gitops_bot.store import due, outbox, settings
 from gitops_bot.store import ledger as store_ledger
 from gitops_bot.store.captures import Capture
 from gitops_bot.store.engine import Database
+from tests.app_keys import forge_as_app
 from tests.capture_stage import REGIME, REPOSITORY, CaptureStage
 from tests.outside import FileCapturer, FileLink, Outside
 from tests.policy_bundles import CAPTURE, Patch
@@ -73,11 +74,12 @@ def duties_of(
     poll_ms: int = NEVER,
     addresses: Addresses | None = None,
     lease_ms: int = 5_000,
+    by_app: bool = False,
 ) -> list[RowDuty]:
     """Make the duties of a broker over a real forge and an outside of files, armed."""
     capturer, link = FileCapturer(outside), FileLink(outside)
     routes = {**OnBridge(database, link).routes(), **job_routes(capturer)}
-    routes |= OnForge(database, forge, rules, "a minute of one GPU").routes()
+    routes |= OnForge(database, forge, rules, "a minute of one GPU", by_app).routes()
     intake = Intake(
         database=database,
         forge=forge,
@@ -111,16 +113,23 @@ class ForgeStage(CaptureStage):
     adapter: GitHubForge = field(init=False)
     addresses: Addresses = field(init=False)
     names: tuple[str, ...] = (REPOSITORY,)
+    by_app: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.adapter = GitHubForge(self.github.url, self.token)
+        self.adapter = self.connect()
         self.addresses = Addresses(self.adapter, self.names)
+
+    def connect(self) -> GitHubForge:
+        """Make the adapter: under the token, or with `by_app` as the App of `app_keys`."""
+        if self.by_app:
+            return forge_as_app(self.github, time.time, *self.names)
+        return GitHubForge(self.github.url, self.token)
 
     def restart(self) -> None:
         """Play a new process: nothing that was in memory is left."""
         self.adapter.disconnect()
-        self.adapter = GitHubForge(self.github.url, self.token)
+        self.adapter = self.connect()
         self.addresses = Addresses(self.adapter, self.names)
 
     def duties(self) -> list[RowDuty]:
@@ -134,6 +143,7 @@ class ForgeStage(CaptureStage):
             self.names,
             addresses=known,
             lease_ms=self.lease_ms,
+            by_app=self.by_app,
         )
 
     def settle(self, rounds: int = 600) -> None:

@@ -12,7 +12,7 @@ from gitops_bot.authority.outbox import Delivered, Deliverer, Delivery, Impossib
 from gitops_bot.authority.rules import Rules, rule_of
 from gitops_bot.authority.settling import quorum_of
 from gitops_bot.broker import captures as moves
-from gitops_bot.broker import pulls, sightings
+from gitops_bot.broker import mirror, pulls, sightings
 from gitops_bot.broker.pacing import admit
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState, slug
@@ -35,13 +35,14 @@ _GONE: Final = Impossible("the rows moved on before it left")
 
 def final(deliver: Deliverer) -> Deliverer:
     """Take what the forge refuses for good (a locked thread, a deleted branch) as the end of an effect: what waits
-    behind it in its lane goes on, and nothing that it told of is undone."""
+    behind it in its lane goes on, and nothing that it told of is undone. What a person can give back (a suspended
+    installation) names a time, and is waited for."""
 
     def delivered(effect: StoredEffect) -> Delivery:
         try:
             return deliver(effect)
         except Unavailable as error:
-            if error.refused:
+            if error.refused and error.retry_after is None:
                 return Impossible(str(error)[:300])
             raise
 
@@ -50,15 +51,17 @@ def final(deliver: Deliverer) -> Deliverer:
 
 @dataclass(frozen=True, slots=True)
 class OnForge:
-    """Deliveries to the forge."""
+    """Deliveries to the forge. `by_app`: the bot is a GitHub App, so that check runs mirror the status."""
 
     database: Database
     forge: Forge
     rules: Rules
     cost: str
+    by_app: bool = False
 
     def routes(self) -> dict[str, Route]:
         """Give the routes of every effect of the forge."""
+        mirrored = mirror.Mirror(self.database, self.forge, self._shown, self.by_app)
         return {
             "forge.open_draft": Route(self.open_draft, self.opened, most_attempts=None, admit=admit),
             "forge.status": Route(final(self.status), self.shown, admit=admit),
@@ -67,6 +70,7 @@ class OnForge:
             "forge.supersede": Route(final(self.supersede), admit=admit),
             "forge.close": Route(final(self.close), self.closed, admit=admit),
             "forge.record": Route(final(self.record), self.recorded, admit=admit),
+            mirror.KIND: Route(final(mirrored.deliver), admit=admit),
         }
 
     def _rows(self, effect: StoredEffect) -> tuple[Capture, Ask] | None:
@@ -90,7 +94,7 @@ class OnForge:
             try:
                 head = self.forge.publish_branch(capture.repository, draft.branch, draft.files, draft.message)
             except Unavailable as error:
-                if not error.refused or number + 1 == turn + _FOREIGN_BRANCHES:
+                if not error.refused or error.retry_after is not None or number + 1 == turn + _FOREIGN_BRANCHES:
                     raise
                 continue  # a branch of that name is there, and not ours
             pull = self.forge.open_draft(capture.repository, draft.branch, draft.title, draft.body)
@@ -168,6 +172,7 @@ class OnForge:
         if rows is None or rows[0].pull_request != number:
             return _GONE
         capture, ask = rows
+        self._mirror(effect, capture, ask.id)
         text = replies.status(self._card(capture, ask))
         return Delivered({"comment": self._write(capture, number, ask, capture.status_comment, text)})
 
@@ -191,14 +196,25 @@ class OnForge:
         said = effect.payload
         with self.database.read() as tx:
             capture, ask = captures.get(tx, said["capture"]), asks.get(tx, said["ask"])
-            follower = (
-                None if capture is None or not capture.ask else captures.pull_request_of(tx, capture.id, capture.ask)
-            )
         if capture is None or ask is None:
             return _GONE
-        number = None if follower is None else follower.number
-        card = replies.Card(ask.id, capture.trace_id, AskState.SUPERSEDED, CaptureState.REQUESTED, 0, successor=number)
+        self._mirror(effect, capture, ask.id)
+        card = self._replaced(capture, ask)
         return Delivered({"comment": self._write(capture, said["number"], ask, said["comment"], replies.status(card))})
+
+    def _mirror(self, effect: StoredEffect, capture: Capture, ask: str) -> None:
+        if self.by_app:
+            with self.database.write() as tx:
+                mirror.show(tx, effect, capture.id, ask, effect.payload["number"])
+
+    def _shown(self, capture: Capture, ask: Ask) -> replies.Card:
+        return self._card(capture, ask) if capture.ask == ask.id else self._replaced(capture, ask)
+
+    def _replaced(self, capture: Capture, ask: Ask) -> replies.Card:
+        with self.database.read() as tx:
+            follower = captures.pull_request_of(tx, capture.id, capture.ask) if capture.ask else None
+        number = None if follower is None else follower.number
+        return replies.Card(ask.id, capture.trace_id, AskState.SUPERSEDED, CaptureState.REQUESTED, 0, successor=number)
 
     def shown(self, tx: Tx, effect: StoredEffect, result: Mapping[str, Any]) -> None:
         """Remember the status comment by its id."""

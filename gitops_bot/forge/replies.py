@@ -12,6 +12,7 @@ from typing import Final
 from gitops_bot.core.asks import AskId, AskState
 from gitops_bot.core.captures import CaptureState, TraceId
 from gitops_bot.core.errors import SENTENCES, Reason, Refused
+from gitops_bot.core.readings import Check, CheckButton, Conclusion
 from gitops_bot.forge.grammar import Command, Judgement, Why, exact_line
 from gitops_bot.forge.quoting import field, phrase
 
@@ -42,6 +43,22 @@ _ENDED_LINES: Final = {
     AskState.EXPIRED: "Expired without a decision, which approves nothing; a person may reopen it from the backlog.",
     AskState.SUPERSEDED: "Replaced, because something moved after it was shown; its successor carries the decision.",
 }
+
+
+CHECK_NAME: Final = "capture request"
+
+_CONCLUSIONS: Final = {
+    CaptureState.READY: Conclusion.SUCCESS,
+    CaptureState.RESCOPED: Conclusion.SUCCESS,
+    CaptureState.DENIED: Conclusion.FAILURE,
+    CaptureState.FAILED: Conclusion.FAILURE,
+    CaptureState.CANCELLED: Conclusion.CANCELLED,
+}
+
+_BUTTONS: Final = (
+    CheckButton("Refresh", "Read everything again", "refresh"),
+    CheckButton("Help", "Show how to decide; decides nothing", "help"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +122,16 @@ def status(card: Card) -> str:
     if card.state is AskState.OPEN:
         lines += ["", "To decide, write one of these as the first line of a comment:", "", *_choices(card.trace_id)]
     return "\n".join(lines) + "\n"
+
+
+def check(card: Card) -> Check:
+    """Write the check run that mirrors a status comment. Only a finished measurement is a success; its buttons bring it
+    up to date and decide nothing."""
+    ended = card.state in _ENDED_LINES
+    conclusion = Conclusion.CANCELLED if ended else _CONCLUSIONS.get(card.capture)
+    if card.state is AskState.DENIED:
+        conclusion = Conclusion.FAILURE
+    return Check(CHECK_NAME, card.ask, conclusion, _headline(card), status(card), _BUTTONS)
 
 
 def _headline(card: Card) -> str:

@@ -1,11 +1,12 @@
-"""Check runs, for the tokens of GitHub Apps only; anybody who may read sees them."""
+"""Check runs, for the tokens of GitHub Apps only, whose permission it takes and no role; anybody who may read sees
+them."""
 
 from collections.abc import Mapping
 
 from gitops_bot.sandbox import shapes
 from gitops_bot.sandbox.checks import Check, Wish
 from gitops_bot.sandbox.git import FULL_ID
-from gitops_bot.sandbox.records import App, Node, Repository, Role, node_id, timestamp
+from gitops_bot.sandbox.records import App, Node, Repository, node_id, timestamp
 from gitops_bot.sandbox.refusals import Rejected, invalid, not_found
 from gitops_bot.sandbox.shapes import Shape
 from gitops_bot.sandbox.skin import Answer, Call, Json, Route, choice, object_list, optional_text, page_of, text_field
@@ -54,7 +55,7 @@ def _wish(body: Json) -> Wish:
 
 def create_check(call: Call) -> Answer:
     """Make a check run of a commit of the repository."""
-    app, repository = _app(call), call.repository(Role.WRITE)
+    app, repository = _app(call), call.repository()
     head = text_field(call.body, "head_sha", _KIND)
     if not FULL_ID.fullmatch(head) or call.world.git(repository).read_commit(head) is None:
         raise Rejected(422, f"No commit found for SHA: {head[:100]}")
@@ -76,7 +77,6 @@ def show_check(call: Call) -> Answer:
 def update_check(call: Call) -> Answer:
     """Change a check run of one's own app."""
     app = _app(call)
-    call.repository(Role.WRITE)
     repository, found = _check(call)
     changed = call.world.model.checks.update(found, app, _wish(call.body), call.world.now())
     return Answer(200, show(call, repository, changed))
