@@ -39,6 +39,7 @@ def set_up(choices: Choices, top: Path, *, force: bool, dry: bool) -> list[Made]
     Raises:
         ConfigError: a link or something else that is no file is in the way, or a file cannot be used.
     """
+    tree.make_private(top, files.STATE, dry=True)
     looked = [(plan, tree.read(top, plan.path)) for plan in _plans(choices, top)]
     made = [(plan, _judged(plan, before, top, force)) for plan, before in looked]
     if not dry:
@@ -46,7 +47,7 @@ def set_up(choices: Choices, top: Path, *, force: bool, dry: bool) -> list[Made]
         for plan, outcome in sorted(made, key=lambda pair: pair[0].path != files.IGNORE):
             if outcome.outcome not in (Outcome.UNCHANGED, Outcome.KEPT):
                 tree.replace(top, plan.path, plan.text)
-        tree.make_private(top, files.STATE)
+        tree.make_private(top, files.STATE, dry=False)
     return [outcome for _, outcome in made]
 
 

@@ -73,20 +73,21 @@ def replace(top: Path, path: str, text: str) -> None:
         os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)  # relative to an open folder
 
 
-def make_private(top: Path, name: str) -> bool:
-    """Make a folder at the top for its owner alone; False when it was there.
+def make_private(top: Path, name: str, *, dry: bool) -> bool:
+    """Make a folder at the top for its owner alone; False when it was there, or is only looked for (`dry`).
 
     Raises:
         ConfigError: something else is in its place.
     """
     with _errors(name):
         try:
-            os.mkdir(top / name, 0o700)  # noqa: PTH102 # a link in its place is not followed
-        except FileExistsError:
             if not stat.S_ISDIR((top / name).lstat().st_mode):
-                raise ConfigError(f"{name} is no folder", fix="move it away") from None
-            return False
-        return True
+                raise ConfigError(f"{name} is a link or no folder", fix="move it away")
+        except FileNotFoundError:
+            if not dry:
+                (top / name).mkdir(0o700)
+            return not dry
+        return False
 
 
 @contextmanager

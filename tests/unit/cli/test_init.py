@@ -283,6 +283,18 @@ def test_nothing_is_written_through_a_folder_that_is_a_link(init: Init, top: Pat
     assert init()[0] == 0
 
 
+def test_a_state_folder_that_is_a_link_is_refused_before_anything_is_written(
+    init: Init, top: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (top / ".gitops-bot").symlink_to(tmp_path / "outside")
+    status, _, err = init()
+    assert status == 1 and "link" in err and everything(top) == {}
+    (top / ".gitops-bot").unlink()
+    (top / ".gitops-bot").mkdir(0o700)
+    assert init()[0] == 0
+
+
 def test_a_pipe_in_the_way_is_refused_and_not_waited_for(init: Init, top: Path) -> None:
     os.mkfifo(top / ".gitignore")
     status, _, err = init()
