@@ -1,5 +1,7 @@
 """`POST /hooks/actions` of a running workspace, with an issuer on loopback: a run of the one workflow leaves a hint."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +11,11 @@ import pytest
 import requests
 from sqlalchemy import func, select
 
+from gitops_bot.core.captures import CaptureState
 from gitops_bot.core.ledger import EventKind
+from gitops_bot.sandbox.events import Event
 from gitops_bot.sandbox.http import Sandbox
+from gitops_bot.sandbox.payloads import event_payload
 from gitops_bot.store.captures import Capture
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
@@ -18,7 +23,7 @@ from gitops_bot.store.tables import claims
 from gitops_bot.store.work_tables import used_tokens
 from tests.decisions import rules_of
 from tests.forge_stage import APPROVE, WITH_WRITE, ForgeStage, accounts, populate
-from tests.served_stage import Served, serve
+from tests.served_stage import BOT, Served, serve
 from tests.store_fixtures import SqliteTemplates
 from tests.workflow_runs import BRANCH, REPOSITORY, REPOSITORY_ID, WORKFLOW, Issuer, start
 
@@ -83,6 +88,12 @@ def build(home: Path, templates: SqliteTemplates) -> Iterator[Scene]:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory, sqlite_templates: SqliteTemplates) -> Iterator[Scene]:
     yield from build(tmp_path_factory.mktemp("scene"), sqlite_templates)
+
+
+@pytest.fixture
+def whole(tmp_path: Path, sqlite_templates: SqliteTemplates) -> Iterator[Scene]:
+    """A scene of a test's own."""
+    yield from build(tmp_path, sqlite_templates)
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +226,81 @@ def test_the_run_the_poll_and_the_repetition_are_one_claim_and_one_answer(scene:
     after = told(scene.hand_in(scene.token(), late, capture.pull_request))
     assert (after["decision"], after["reason"]) == ("approve", "already_settled")
     assert stage.replies(capture.pull_request or 0) != []
+
+
+def event_of(scene: Scene, comment: int) -> bytes:
+    """Write the event as the forge does, whole."""
+    github = scene.stage.github
+    with github.world.lock:
+        model = github.world.model
+        said = model.comments.comment(model.directory.repositories[REPOSITORY_ID], comment)
+        there = Event("issue_comment", "created", REPOSITORY_ID, said.number, said.author_id, said)
+        return event_payload(github.world, there)
+
+
+def handled(scene: Scene, folder: Path, raw: bytes, **changes: str) -> dict[str, str]:
+    """Run the command over an event, as a step of a workflow; give what it says."""
+    (folder / "event.json").write_bytes(raw)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GITHUB_EVENT_NAME": "issue_comment",
+        "GITHUB_EVENT_PATH": str(folder / "event.json"),
+        **scene.issuer.environment(),
+        **changes,
+    }
+    command = [*BOT, "handle-event", "--broker", scene.audience]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+    return dict(part.split("=", 1) for part in done.stdout.split())
+
+
+def test_the_whole_way_from_a_comment_to_the_answer(whole: Scene, tmp_path: Path) -> None:
+    """A comment, the run as a process, the workspace, the broker that reads it anew; the poll saw it as well, before
+    and after, and a re-run too: one claim, one vote, one reply to a near miss, one reaction of each kind."""
+    stage, capture = whole.stage, whole.stage.opened()
+    number = capture.pull_request
+    assert number is not None
+    near = stage.say(capture, "alice", "/aprove-capture")
+    assert handled(whole, tmp_path, event_of(whole, near)) == {
+        "decision": "pending", "reason": "new", "ask": capture.ask,
+    }  # fmt: skip
+    stage.look()
+    assert handled(whole, tmp_path, event_of(whole, near))["reason"] == "near_miss"
+    stage.look()
+    assert len(stage.replies(number)) == 1
+    comment = stage.say(capture, "alice", APPROVE)
+    stage.look()
+    raw = event_of(whole, comment)
+    assert handled(whole, tmp_path, raw) == {"decision": "approve", "reason": "settled", "ask": capture.ask}
+    assert handled(whole, tmp_path, raw)["decision"] == "approve"
+    stage.look()
+    assert (whole.rows(), sorted(stage.reactions(comment))) == (2, ["eyes", "rocket"])
+    assert len(stage.replies(number)) == 1
+
+
+def test_a_hint_of_a_deleted_or_rewritten_comment_does_nothing(whole: Scene, tmp_path: Path) -> None:
+    """The event says approve; what counts is what the forge says now."""
+    stage, capture = whole.stage, whole.stage.opened()
+    gone, edited = (stage.say(capture, "alice", APPROVE) for _ in range(2))
+    events = [event_of(whole, one) for one in (gone, edited)]
+    stage.github.delete_comment(REPOSITORY, gone, "alice")
+    stage.github.edit_comment(REPOSITORY, edited, "bob", f"{APPROVE} ")
+    for raw in events:
+        assert handled(whole, tmp_path, raw)["decision"] == "pending"
+    stage.settle()
+    assert [handled(whole, tmp_path, raw)["decision"] for raw in events] == ["ignored", "refused"]
+    assert stage.capture(capture).state is CaptureState.REQUESTED
+
+
+def test_without_the_workspace_the_poll_does_it_all(whole: Scene, tmp_path: Path) -> None:
+    stage, capture = whole.stage, whole.stage.opened()
+    whole.served.process.kill()
+    whole.served.process.wait()
+    comment = stage.say(capture, "alice", APPROVE)
+    said = handled(whole, tmp_path, event_of(whole, comment))
+    assert (said["decision"], said["reason"], whole.rows()) == ("pending", "unreachable", 0)
+    assert stage.by_bot(capture.pull_request or 0) != []
+    stage.look()
+    assert sorted(stage.reactions(comment)) == ["eyes", "rocket"]
 
 
 def test_nothing_of_a_token_is_in_the_log(scene: Scene) -> None:
