@@ -71,6 +71,8 @@ def _files(settings: Settings) -> Iterator[Finding]:
         yield Finding("state folder", private, str(state), f"chmod 700 {state}, as its owner")
     if settings.forge.token_file is not None:
         yield _secret("forge token", settings.forge.token_file)
+    if settings.forge.private_key_file is not None:
+        yield _secret("forge app key", settings.forge.private_key_file)
 
 
 def _secret(name: str, path: Path) -> Finding:

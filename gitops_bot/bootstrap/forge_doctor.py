@@ -4,8 +4,10 @@ written there."""
 from collections.abc import Iterator
 from typing import Final
 
+from gitops_bot.bootstrap.app_doctor import app_findings
 from gitops_bot.bootstrap.clock import wall_seconds
 from gitops_bot.bootstrap.database import Finding
+from gitops_bot.bootstrap.forge import is_app
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.ports import Forge
@@ -23,15 +25,22 @@ def forge_findings(settings: Settings) -> Iterator[Finding]:
     if not settings.forge.repositories:
         yield Finding("forge", True, "none is configured; approvals come in by other channels")
         return
-    from gitops_bot.forge import access
-    from gitops_bot.forge.client import GitHubForge
-    from gitops_bot.forge.transport import Transport
-
     try:
+        if is_app(settings):
+            yield from app_findings(settings)
+            return
         token = secret(settings.forge.token_file, "token")
     except ConfigError as error:
         yield Finding("forge", False, error.message, error.fix)
         return
+    yield from _by_token(settings, token)
+
+
+def _by_token(settings: Settings, token: str) -> Iterator[Finding]:
+    from gitops_bot.forge import access
+    from gitops_bot.forge.client import GitHubForge
+    from gitops_bot.forge.transport import Transport
+
     wire, forge = Transport(settings.forge.api_url, token), GitHubForge(settings.forge.api_url, token)
     try:
         yield _account(forge)
