@@ -20,7 +20,7 @@ from gitops_bot.authority.outbox import Outbox, Route
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.seal_duty import SealDuty
 from gitops_bot.authority.sealing import Sealer
-from gitops_bot.bootstrap import signed
+from gitops_bot.bootstrap import signed, sweeping
 from gitops_bot.bootstrap.forge import client_of, is_app
 from gitops_bot.bootstrap.rules import place_of, rules_of
 from gitops_bot.bootstrap.signed import SignedChannel
@@ -181,6 +181,7 @@ def _duties(
     if forge is not None:
         routes |= OnForge(database, forge, rules, settings.capture.cost, is_app(settings)).routes()
         duties += _forge_duties(settings, database, rules, place, forge)
+        duties += sweeping.duties(settings, database)
     duties += [
         RowDuty(outbox.DUTY, database, Outbox(database, routes).lane, Pace(batch=4, lease_ms=60_000, first_ms=500)),
         RowDuty(EXPIRE_DUTY, database, Expiry(database).one, pace),

@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "approval": "Follow gated asks, explain signed commits, thaw a branch.",
     "agent": "Add and manage agents and their tokens.",
     "handle-event": "Hand a pull-request comment in, inside GitHub Actions.",
+    "webhook": "Ask the forge again for what it could not deliver.",
     "comment": "Tell what a pull-request comment would do, without doing it.",
     "verb": "Work with the verbs that the policy knows.",
     "policy": "Check, explain and propose the policy bundle.",
