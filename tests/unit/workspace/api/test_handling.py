@@ -149,6 +149,22 @@ def test_the_owner_withdraws_and_nobody_else(workplace: Workplace, alice: Person
         )
 
 
+def test_lifecycle_18_who_looks_after_the_answer_sees_no_open_ask(
+    workplace: Workplace, alice: PersonClient, bob: PersonClient
+) -> None:
+    """Whatever is still to be woken or written outside: not in the list, the badge, the page or the API."""
+    left, ask = bound(workplace, "0"), bound(workplace, "1")
+    assert alice.get("/needs-you/badge").get_data(as_text=True).strip() == "2"
+    assert answer(bob, ask, option="approve").status_code == 200
+    assert [row["id"] for row in alice.ok("GET", "/needs-you")["items"]] == [left["id"]]
+    assert [row["id"] for row in alice.ok("GET", "/asks?open=1")["items"]] == [left["id"]]
+    assert alice.get("/needs-you/badge").get_data(as_text=True).strip() == "1"
+    assert alice.ok("GET", f"/asks/{ask['id']}")["state"] == "APPROVED"
+    for one, open_ in ((ask, False), (left, True)):
+        page = alice.get(f"/asks/{one['id']}", headers={"Accept": "text/html"}).get_data(as_text=True)
+        assert (f'action="/api/v1/asks/{one["id"]}/answer"' in page) is open_
+
+
 def test_lifecycle_44_an_expired_decision_is_asked_again(workplace: Workplace, alice: PersonClient) -> None:
     """lifecycle 44: a new ask with a fresh binding; I5: nothing was approved."""
     ask = question(workplace, expires_in="1s")
