@@ -87,7 +87,7 @@ def _serve(settings: Settings, services: Services) -> int:
     hosts = hosts_of(services.site.origin, settings.bind_host, port)
     behind = Behind(create_app(services), THREADS)
     tools = Tools(services, behind.run)
-    routes: Routes = {EVENTS: {"GET": events}, TOOLS: {"POST": tools}}
+    routes: Routes = {EVENTS: {"GET": events}, WEBHOOK: {"POST": receiver}, TOOLS: {"POST": tools}}
     edge = Edge(hosts, routes, behind, hub)
     Server(edge).run([listener])
     receiver.close()
