@@ -72,7 +72,8 @@ class Signer:
         if abs(apart - self._ahead) > _DRIFT // 2:
             self._ahead = apart
             raise Unavailable(f"the App's JWT was refused: this machine's clock is {abs(apart)} s off the forge's")
-        raise Unavailable("the App's JWT was refused: check [forge] app_id and private_key_file", refused=True)
+        words = "the App's JWT was refused: check [forge] app_id and private_key_file"
+        raise Unavailable(words, refused=True, retry_after=AGAIN)
 
 
 def _key(pem: str) -> Any:

@@ -1,5 +1,6 @@
 """Where the bot is a GitHub App, a check run mirrors its status comment; a comment that fails stops nothing."""
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,6 +112,26 @@ def test_39_on_a_locked_thread_the_status_goes_to_the_check_run(stage: ForgeStag
     assert [check.conclusion for check in checks(stage, capture)] == ["success"]
     failed = {entry["facts"]["kind"] for entry in stage.ledger() if entry["kind"] == EventKind.EFFECT_FAILED}
     assert failed == {"forge.status", "forge.record"}
+
+
+def test_what_a_suspended_installation_keeps_from_being_written_is_written_after(
+    stage: ForgeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict and the loop wait for nothing; status, record and check run come when a person gives it back."""
+    monkeypatch.setattr("gitops_bot.forge.app.AGAIN", 0.2)
+    capture = stage.opened()
+    stage.github.suspend_installation(APP)
+    said = stage.answer(stage.get(capture.ask or ""), "alice", "approve", permission=Permission.WRITE)
+    assert isinstance(said, Settled), said
+    back = threading.Timer(2.0, lambda: stage.github.suspend_installation(APP, suspended=False))
+    back.start()
+    stage.settle()
+    back.join()
+    assert stage.link.taken() == [f"loop-1:1 rescope:{capture.ask}"]
+    assert "goes on under it" in stage.status(1)
+    assert [check.conclusion for check in checks(stage, capture)] == ["success"]
+    assert not stage.pull(1).pull.draft
+    assert [entry for entry in stage.ledger() if entry["kind"] == EventKind.EFFECT_FAILED] == []
 
 
 def test_without_a_check_run_the_comment_shows_it(stage: ForgeStage) -> None:
