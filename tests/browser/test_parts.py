@@ -31,3 +31,23 @@ def test_asked_again_from_the_backlog_the_new_card_is_shown(alice: Seat, house: 
     alice.page.wait_for_url("**/asks/*")
     expect(alice.page.locator("#card")).to_have_attribute("data-state", "OPEN")
     assert ask not in alice.page.url
+
+
+def test_eight_tabs_share_one_stream_and_the_next_one_takes_it_over(alice: Seat, house: House) -> None:
+    """Browsers open six connections to an origin over HTTP/1.1; tabs hear of what changes through one of them, and when
+    the tab that holds it goes away another goes on."""
+    alice.open("/needs-you").live()
+    begun = _streams(alice)
+    tabs = [alice.second_window() for _ in range(7)]
+    for tab in tabs:
+        alice.live(tab)
+    assert _streams(alice) == begun
+    alice.page.goto("about:blank")
+    ask = house.question("Seen in every tab?")
+    for tab in tabs:
+        expect(tab.locator(f"#row-{ask}")).to_have_count(1)
+    assert _streams(alice) == begun + 1
+
+
+def _streams(alice: Seat) -> int:
+    return len([url for url in alice.requests if "/api/v1/events" in url])
