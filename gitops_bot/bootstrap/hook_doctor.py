@@ -81,7 +81,7 @@ def _faults(hook: Hook, told: Delivered, secrets: bool) -> Iterator[tuple[str, s
     if "*" not in hook.events and (lacking := [one for one in _NEEDED if one not in hook.events]):
         yield f"its webhook does not send {' and '.join(lacking)}", _EVENTS
     if told.newest_failed:
-        fix = "look at its answer on the forge; is the workspace reached? what was missed comes by the poll"
+        fix = "look at its answer on the forge; is the workspace reached? then gitops-bot webhook redeliver"
         yield f"the newest of its deliveries failed, {told.failed} of the last {told.looked}", fix
 
 

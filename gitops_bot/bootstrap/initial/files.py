@@ -34,7 +34,10 @@ PERMISSIONS: Final = {
     "metadata": "read",
     "pull_requests": "write",
 }
-EVENTS: Final = ("check_run", "issue_comment", "pull_request", "pull_request_review")
+HEARD: Final = ("issue_comment", "pull_request")
+EVENTS: Final = ("check_run", *HEARD)
+"""What an App is told besides; buttons of check runs go to their App alone."""
+
 RULES: Final = ("deletion", "non_fast_forward")
 _LONGEST_APP_NAME: Final = 34
 _BOT_ACCOUNT: Final = """\

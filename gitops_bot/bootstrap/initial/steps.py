@@ -75,10 +75,11 @@ def _forge(choices: Choices) -> Iterator[Step]:
     )
     secret = f"(umask 077; openssl rand -hex 32 > {files.STATE}/webhook.secret)"
     url = choices.hook_url if choices.origin else "ORIGIN/hooks/github (set [workspace] origin first)"
+    events = ", ".join(files.EVENTS if choices.app else files.HEARD)
     where = "on the App's page" if choices.app else "here"
     yield Step(
         f"For answers within a second: add a webhook {where}, payload URL {url}, application/json, the secret from its"
-        f" file, events {', '.join(files.EVENTS)}; and name the file in {files.SETTINGS} (webhook_secret_files)."
+        f" file, events {events}; and name the file in {files.SETTINGS} (webhook_secret_files)."
         " Without it comments are found by the poll.",
         f"{choices.site}/settings/apps" if choices.app else f"{settings}/hooks/new",
         (secret,),
