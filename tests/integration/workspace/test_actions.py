@@ -1,5 +1,6 @@
 """`POST /hooks/actions` of a running workspace, with an issuer on loopback: a run of the one workflow leaves a hint."""
 
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -23,12 +24,15 @@ from gitops_bot.store.tables import claims
 from gitops_bot.store.work_tables import used_tokens
 from tests.decisions import rules_of
 from tests.forge_stage import APPROVE, WITH_WRITE, ForgeStage, accounts, populate
+from tests.hook_stage import post, secret_file
 from tests.served_stage import BOT, Served, serve
 from tests.store_fixtures import SqliteTemplates
 from tests.workflow_runs import BRANCH, REPOSITORY, REPOSITORY_ID, WORKFLOW, Issuer, start
 
 pytestmark = pytest.mark.xdist_group("served")
-SETTINGS = '[forge]\nrepositories = ["{repository}"]\nactions_issuer = "{issuer}"\n'
+SETTINGS = (
+    '[forge]\nrepositories = ["{repository}"]\nactions_issuer = "{issuer}"\nwebhook_secret_files = ["{secret}"]\n'
+)
 
 
 @dataclass
@@ -71,7 +75,7 @@ class Scene:
 def build(home: Path, templates: SqliteTemplates) -> Iterator[Scene]:
     """Set everything up."""
     issuer = start()
-    settings = SETTINGS.format(repository=REPOSITORY, issuer=issuer.url)
+    settings = SETTINGS.format(repository=REPOSITORY, issuer=issuer.url, secret=secret_file(home))
     with Sandbox.start(home / "github") as github:
         token = accounts(github)
         populate(github)
@@ -275,6 +279,30 @@ def test_the_whole_way_from_a_comment_to_the_answer(whole: Scene, tmp_path: Path
     stage.look()
     assert (whole.rows(), sorted(stage.reactions(comment))) == (2, ["eyes", "rocket"])
     assert len(stage.replies(number)) == 1
+
+
+def test_by_hook_by_run_and_by_poll_in_every_order_it_is_one_claim(whole: Scene) -> None:
+    """Two processes hear of a comment in three ways; the run's re-run and the hook's replay come on top."""
+    stage, capture = whole.stage, whole.stage.opened()
+
+    def by_run(comment: int) -> None:
+        told(whole.hand_in(whole.token(), comment, capture.pull_request))
+
+    def by_hook(comment: int) -> None:
+        assert post(whole.served.url, "issue_comment", event_of(whole, comment)).status_code == 202
+
+    def by_poll(_comment: int) -> None:
+        stage.look(pulls_too=False)
+
+    for count, order in enumerate(itertools.permutations((by_run, by_hook, by_poll)), 1):
+        comment = stage.say(capture, "alice", "/capture-status")
+        for way in (*order, by_run, by_hook):
+            way(comment)
+        stage.look()
+        assert whole.rows() == count
+        assert stage.reactions(comment).count("eyes") <= 1
+    seen = [one["facts"]["comment_id"] for one in stage.ledger() if one["kind"] == EventKind.COMMENT_SEEN]
+    assert len(seen) == len(set(seen)) == 6
 
 
 def test_a_hint_of_a_deleted_or_rewritten_comment_does_nothing(whole: Scene, tmp_path: Path) -> None:
