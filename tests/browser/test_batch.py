@@ -56,18 +56,18 @@ def test_a_batch_reports_what_was_settled_meanwhile(alice: Seat, house: House) -
     for ask in (kept, gone):
         mark(alice, ask)
     bar = alice.page.locator("[data-batch]")
-    bar.get_by_label("Comment for all of them").fill("Not this week.")
+    bar.get_by_label("Comment for all of them").fill("After lunch.")
     alice.context.route(
         "**/api/v1/answers",
         lambda route: (house.agent().post(f"/asks/{gone}/cancel", {"reason": "never mind"}), route.continue_()),
     )
-    bar.get_by_role("button", name="Deny all").click()
+    bar.get_by_role("button", name="Approve all").click()
     alice.press("Enter")
     expect(bar.get_by_text("1 of 2 answered.")).to_be_visible()
     expect(bar.locator(f'li[data-ask="{gone}"]')).to_have_attribute("data-outcome", "refused")
     expect(bar.locator(f'li[data-ask="{kept}"]')).to_have_attribute("data-outcome", "done")
-    assert (house.state(kept), house.state(gone)) == ("DENIED", "WITHDRAWN")
-    assert house.ask(kept)["verdict"]["text"] == "Not this week."
+    assert (house.state(kept), house.state(gone)) == ("APPROVED", "WITHDRAWN")
+    assert house.ask(kept)["verdict"]["text"] == "After lunch."
 
 
 def test_high_risk_and_questions_cannot_be_marked(alice: Seat, house: House) -> None:

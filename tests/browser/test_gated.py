@@ -74,7 +74,7 @@ def test_an_answer_by_hand_is_refused_as_gated(seat: Callable[..., Seat], house:
         assert answer["status"] in (403, 409, 422)
     assert house.state(ask) == "OPEN"
     bob.page.reload()
-    expect(bob.card(ask).get_by_text("No grant was minted.")).to_be_visible()
+    expect(bob.card(ask).get_by_text("No grant was minted. It takes")).to_be_visible()
     assert house.ledger("grant.minted") == []
 
 
