@@ -12,7 +12,7 @@ from workspace.mcp_tools.offered import TOOLS, Given
 
 
 def test_the_protocols_library_is_not_loaded_at_the_start() -> None:
-    """It takes over a second and 60 MB, which a workspace whose agents call no tools never pays."""
+    """It takes about a second and 30 MB, which a workspace whose agents call no tools never pays."""
     look = "import sys, workspace.__main__; sys.exit('mcp' in sys.modules or 'mcp_types' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", look], timeout=120).returncode == 0
 
