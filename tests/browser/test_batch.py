@@ -43,7 +43,7 @@ def test_a_batch_is_marked_armed_confirmed_and_reported_by_keyboard(alice: Seat,
     expect(bar.get_by_text("3 of 3 answered.")).to_be_visible()
     expect(bar.locator('[data-outcome="done"]')).to_have_count(3)
     assert [house.state(ask) for ask in asks] == ["APPROVED"] * 3
-    assert [[one["ask"] for one in batch["answers"]] for batch in requests] == [asks[::-1]]  # type: ignore[attr-defined]  # JSON
+    assert [[one["ask"] for one in batch["answers"]] for batch in requests] == [asks[::-1]]  # type: ignore[attr-defined]  # read from JSON just now
     assert alice.credentials()[0]["signCount"] == before + 1
 
 

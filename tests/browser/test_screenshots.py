@@ -1,5 +1,5 @@
-"""The pictures of the README are taken by this suite, of the real pages; without `GITOPS_BOT_TEST_SCREENSHOTS=1` they
-are only checked to be there."""
+"""The pictures of the README are taken by this suite, of the real pages: into docs/images with
+`GITOPS_BOT_TEST_SCREENSHOTS=1`, else into a folder of the test's, and those that are kept are checked to be there."""
 
 import os
 import struct
@@ -38,9 +38,9 @@ def busy() -> Iterator[House]:
         yield house
 
 
-@pytest.mark.skipif(not TAKING, reason="pictures are taken on purpose: GITOPS_BOT_TEST_SCREENSHOTS=1")
-def test_pictures_are_taken(chromium: Browser, busy: House) -> None:
+def test_pictures_are_taken(chromium: Browser, busy: House, tmp_path: Path) -> None:
     """Take every picture anew, light and dark."""
+    into = IMAGES if TAKING else tmp_path
     first = busy.request("service.deploy", slug="releases", service="checkout", region="us-east", why="As last week.")
     alice = take_seat(chromium, busy, viewport=DESK).come_in("alice")
     alice.at_card(first)
@@ -49,7 +49,7 @@ def test_pictures_are_taken(chromium: Browser, busy: House) -> None:
     shots = asked(busy)
     take_seat(chromium, busy, viewport=DESK).come_in("bob").context.close()
     say(alice, "Keep to the frozen regime until the night is over; the cluster is full.")
-    IMAGES.mkdir(parents=True, exist_ok=True)
+    into.mkdir(parents=True, exist_ok=True)
     paths = {
         "inbox": f"/needs-you?ask={shots['question']}",
         "card": f"/asks/{shots['deploy']}",
@@ -63,7 +63,9 @@ def test_pictures_are_taken(chromium: Browser, busy: House) -> None:
             alice.page.emulate_media(color_scheme=scheme)
             alice.open(path).live()
             alice.page.evaluate("() => { document.activeElement.blur(); window.scrollTo(0, 0); }")
-            alice.page.screenshot(path=IMAGES / f"{name}-{scheme}.png", animations="disabled")
+            image = into / f"{name}-{scheme}.png"
+            alice.page.screenshot(path=image, animations="disabled")
+            assert size_of(image) == (SIZES[name]["width"], SIZES[name]["height"])
     alice.context.close()
 
 
