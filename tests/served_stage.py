@@ -210,8 +210,10 @@ class Stream:
         return size > 0
 
     def next(self) -> tuple[str, int | None, dict[str, Any]] | None:
-        """Give the next event as (name, id, data); None when the stream ended."""
+        """Give the next event as (name, id, data); None when the stream ended. A minute of heartbeats is a fault."""
+        until = time.monotonic() + 60.0
         while True:
+            assert time.monotonic() < until, "nothing but heartbeats"
             while "\n\n" not in self._text:
                 if not self._chunk():
                     return None
