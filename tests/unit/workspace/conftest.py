@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from flask import Flask
@@ -108,6 +108,18 @@ def refused(response: TestResponse) -> tuple[int, str | None]:
     assert document["status"] == response.status_code
     assert {"type", "title", "detail", "reason", "facts"} <= set(document)
     return response.status_code, document["reason"]
+
+
+HERE: Final = Path(__file__).parent
+SLOW: Final = ("api", "auth", "pages")
+"""Folders whose tests go through the whole application with people signed in: for `make test`, not for `make check`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave these folders out of the quick run."""
+    for item in items:
+        if any(HERE / folder in item.path.parents for folder in SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
