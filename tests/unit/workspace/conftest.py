@@ -111,14 +111,14 @@ def refused(response: TestResponse) -> tuple[int, str | None]:
 
 
 HERE: Final = Path(__file__).parent
-SLOW: Final = ("api", "auth", "pages")
-"""Folders whose tests go through the whole application with people signed in: for `make test`, not for `make check`."""
+QUICK: Final = frozenset({"test_asgi.py", "test_live.py", "test_problems.py", "test_screening.py", "test_waiting.py"})
+"""All others go through the whole application, most with people signed in: for `make test`, not for `make check`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave these folders out of the quick run."""
+    """Leave those out of the quick run."""
     for item in items:
-        if any(HERE / folder in item.path.parents for folder in SLOW):
+        if HERE in item.path.parents and item.path.name not in QUICK:
             item.add_marker(pytest.mark.slow)
 
 
