@@ -1,6 +1,7 @@
 """The files of the repository as git knows them, parsed once, for the tests of the house's rules."""
 
 import ast
+import gc
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -37,12 +38,21 @@ def tracked() -> tuple[str, ...]:
 @cache
 def sources(*folders: str) -> tuple[Source, ...]:
     """Parse the Python files below some top folders, generated migrations left out."""
-    found = []
-    for path in tracked():
-        if path.endswith(".py") and path.split("/")[0] in folders and not path.startswith(MIGRATIONS):
-            text = (ROOT / path).read_text(encoding="utf-8")
-            found.append(Source(path, text, ast.parse(text)))
-    return tuple(found)
+    found = tuple(
+        parsed(path)
+        for path in tracked()
+        if path.endswith(".py") and path.split("/")[0] in folders and not path.startswith(MIGRATIONS)
+    )
+    # Millions of nodes that live as long as this process: the collector need not look at them at every test.
+    gc.freeze()
+    return found
+
+
+@cache
+def parsed(path: str) -> Source:
+    """Parse one file, once for all who ask."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return Source(path, text, ast.parse(text))
 
 
 def product() -> tuple[Source, ...]:

@@ -18,6 +18,7 @@ from gitops_bot.store.schema import APPEND_ONLY, metadata
 from tests.store_fixtures import SERVICE_ROLES, FreshDatabase
 from tests.store_rows import contents, row, seed
 
+pytestmark = pytest.mark.slow
 TABLES = metadata.tables
 NOT_BROKER = tuple(role for role in SERVICE_ROLES if role is not Role.BROKER)
 

@@ -16,6 +16,7 @@ from gitops_bot.forge.actions.grammar import Expected, NotValid, Run
 from gitops_bot.forge.actions.tokens import AGAIN, KNOWN_FOR, MOST_TOKEN, USED_FOR, Keys, Runs
 from tests.workflow_runs import REPOSITORY, WORKFLOW, Issuer, claims_of, key, start
 
+pytestmark = pytest.mark.slow
 HERE = "http://localhost:8480"
 
 
