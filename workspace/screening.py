@@ -6,7 +6,7 @@ everybody who reads them. Who sent it, and whether they may, is *not* decided he
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -139,8 +139,3 @@ def _wrong_host(headers: Headers, scheme: str, hosts: Hosts) -> Turned | None:
 def field_of(headers: Headers, name: bytes) -> str | None:
     """Give a header field's value, None where it is missing; of several the first."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
-
-
-def fields_of(headers: Headers) -> Mapping[str, str]:
-    """Give all header fields by name; of several the first."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}

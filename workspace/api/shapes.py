@@ -78,13 +78,11 @@ BOOLEAN: Final[Schema] = {"type": "boolean"}
 INTEGER: Final[Schema] = {"type": "integer"}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 MS: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER, "description": "ms since 1970 UTC"}
-ANYTHING: Final[Schema] = {}
 ULID: Final = text(pattern="[0-9a-hjkmnp-tv-z]{26}")
 NAME: Final = text(pattern="[a-z][a-z0-9-]{0,31}")
 SLUG: Final = text(pattern="[a-z][a-z0-9-]{0,62}")
 DIGEST: Final = text(pattern="sha256:[0-9a-f]{64}")
 ANY_OBJECT: Final[Schema] = {"type": "object"}
-AFTER: Final[Schema] = {**STRING, "description": "the `next` of the page before"}
 LIMIT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 50}
 FLAG: Final = one_of(["0", "1"])
 PAGE: Final[Mapping[str, Schema]] = {"after": or_empty(ULID), "limit": LIMIT}

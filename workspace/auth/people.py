@@ -20,7 +20,7 @@ from werkzeug.exceptions import Unauthorized
 from gitops_bot.api.door.grammar import parse_fresh
 from gitops_bot.api.grammar import parse_bearer
 from gitops_bot.authority.sessions import SHELL_PREFIX, TOUCHED_EVERY, Person, authenticate
-from gitops_bot.core.errors import Reason, Refusal, Refused, refuse
+from gitops_bot.core.errors import Reason, Refused, refuse
 from gitops_bot.store.engine import Tx
 from workspace.auth import cookies
 from workspace.serving import services
@@ -143,15 +143,3 @@ def confirmed(tx: Tx, person: Person, act: Mapping[str, Any]) -> "Confirmed | Re
         return refuse(Reason.ASSERTION_REQUIRED, "Confirm this with your passkey.", act=told)
     mine = services()
     return finish_fresh(tx, mine.rules, mine.site, person, given.ceremony, given.credential, act)
-
-
-def need_fresh(tx: Tx, person: Person, act: Mapping[str, Any]) -> "Confirmed":
-    """Do as `confirmed`, and raise the refusal; what this transaction wrote of the failure goes with it.
-
-    Raises:
-        Refusal: `assertion_required` or `assertion_invalid`.
-    """
-    result = confirmed(tx, person, act)
-    if isinstance(result, Refused):
-        raise Refusal(result)
-    return result
