@@ -3,8 +3,9 @@
 Every method may raise `Unavailable` (the outside failed; retry later) and nothing else that is not our bug.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -164,6 +165,77 @@ class Executor(Protocol):
             NothingDone: certainly nothing was done; another attempt may follow.
             Unavailable: it may have been done, and it dedupes: the same call again finds out.
         """
+
+
+class BodyStop(StrEnum):
+    """How a body of an agent came to its end, as its harness saw it."""
+
+    ENDED = "ended"
+    FAILED = "failed"
+    RATE_LIMITED = "rate_limited"
+    TIMED_OUT = "timed_out"
+    STOPPED = "stopped"
+    NOT_STARTED = "not_started"
+
+
+@dataclass(frozen=True, slots=True)
+class BodyEnd:
+    """The end of a body: only after ENDED is its text whole. `exit_code` where a program had one (negative: a signal),
+    `detail` one line for people, `retry_after` seconds where the provider named them."""
+
+    stop: BodyStop
+    exit_code: int | None = None
+    detail: str = ""
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BodyOrder:
+    """One turn to be run: whose (slug), which run at which version, the command as an argument vector, its folder, the
+    session to go on in (None: a new one, or the harness keeps none), the capsule's bytes, what it finds in its
+    environment besides a system path, and the seconds it may take."""
+
+    agent: str
+    run: str
+    version: int
+    argv: tuple[str, ...]
+    folder: Path
+    session: str | None
+    prompt: bytes
+    env: Mapping[str, str]
+    limit: float
+
+
+class Harness(Protocol):
+    """How a body of an agent is run; one thread a body calls it."""
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether a session outlives a turn and must be released."""
+
+    def run(self, order: BodyOrder, heard: Callable[[bytes], None], stopping: Callable[[], bool]) -> BodyEnd:
+        """Run one turn to its end. `heard` gets the agent's text in pieces as it comes; `stopping` is asked several
+        times a second, and True ends the body, whole."""
+
+    def release(self, order: BodyOrder) -> None:
+        """Release the session of an order; one that is not there is no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One sealed event for people and programs outside: its number in sealed order, kind, time (ms) and payload."""
+
+    seq: int
+    kind: str
+    at: int
+    payload: Mapping[str, object]
+
+
+class Notifier(Protocol):
+    """What tells somebody outside of one event."""
+
+    def tell(self, notice: Notice) -> None:
+        """Deliver once; at least once over retries, keyed by the event's number."""
 
 
 @dataclass(frozen=True, slots=True)
