@@ -29,6 +29,8 @@ _CHOSEN: Final = {
     "verdicts": {"state": "APPROVED"},
     "waiters": {"kind": "run"},
     "ceremonies": {"kind": "sign_in", "body": "{}"},
+    "fleet_agents": {"harness": "command", "policy": "manual", "wake_on": "any"},
+    "capsule_items": {"kind": "message"},
     "capture_seats": {"mode": "block", "state": "waiting"},
 }
 

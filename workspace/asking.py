@@ -19,7 +19,7 @@ from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.model import ADOPT
 from gitops_bot.store import agents, asks, ledger, signed_votes, votes, waiters
 from gitops_bot.store.engine import Tx
-from gitops_bot.store.states import RunState, TokenScope, WaiterKind
+from gitops_bot.store.states import AgentKind, RunState, TokenScope, WaiterKind
 from workspace.callers import Caller, authenticate
 
 ASKING = (TokenScope.AGENT, TokenScope.RUN)
@@ -47,7 +47,7 @@ def open_question(services: Services, token: str, body: AskBody) -> tuple[AskVie
         wish = Wish(
             agent=caller.agent,
             run=run,
-            waiter=Waiter(WaiterKind.REQUEST, run.id),
+            waiter=_waiter(caller, run),
             text=body.question,
             labels=body.options,
             why=body.why,
@@ -80,7 +80,7 @@ def request_verb(services: Services, token: str, verb: str, body: VerbBody) -> t
         wish = Wish(
             agent=caller.agent,
             run=run,
-            waiter=Waiter(WaiterKind.REQUEST, run.id),
+            waiter=_waiter(caller, run),
             verb=verb,
             params=body.params,
             why=body.why,
@@ -97,6 +97,12 @@ def request_verb(services: Services, token: str, verb: str, body: VerbBody) -> t
         return _view(tx, services, opened.ask), opened.repeated
 
     return services.decide(work)
+
+
+def _waiter(caller: Caller, run: agents.Run) -> Waiter:
+    """Say what an answer wakes: a fleet agent's next turn, else whoever asked and looks again."""
+    is_turn = caller.agent.kind is AgentKind.AGENT and caller.run is not None
+    return Waiter(WaiterKind.RUN if is_turn else WaiterKind.REQUEST, run.id)
 
 
 def _elsewhere(verb: str) -> Refused | None:

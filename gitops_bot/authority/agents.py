@@ -17,9 +17,9 @@ from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.core.texts import is_storable, storable
 from gitops_bot.policy.model import Policy
 from gitops_bot.policy.rules import stands
-from gitops_bot.store import agents, asks, ledger, threads, turns
+from gitops_bot.store import agents, asks, fleet, ledger, threads, turns
 from gitops_bot.store.engine import Tx
-from gitops_bot.store.states import AgentKind, AgentState, TokenScope
+from gitops_bot.store.states import AgentKind, AgentState, CapsuleItem, TokenScope
 
 SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,62}", re.ASCII)
 MAX_PURPOSE: Final = 500
@@ -132,7 +132,9 @@ def resume(tx: Tx, slug: str, by: PrincipalName) -> Changed | Refused:
         return agent
     if agent.state is AgentState.ACTIVE:
         return Changed(agent, repeated=True)
-    return _set(tx, agent, AgentState.ACTIVE, EventKind.AGENT_RESUMED, by, None)
+    changed = _set(tx, agent, AgentState.ACTIVE, EventKind.AGENT_RESUMED, by, None)
+    fleet.wake(tx, agent.id, "resumed")
+    return changed
 
 
 def retire(
@@ -210,8 +212,11 @@ class Author:
     run: str | None = None
 
 
-def post(tx: Tx, agent: agents.Agent, author: Author, text: str) -> int | Refused:
-    """Write a message to an agent's thread; give its number. It answers nothing, whatever it says."""
+def post(tx: Tx, agent: agents.Agent, author: Author, text: str, *, depth: int = 0) -> int | Refused:
+    """Write a message to an agent's thread; give its number. It wakes the agent and answers nothing, whatever it says.
+
+    `depth` is how many messages of agents led to this one, in a chain; whoever sends checks it.
+    """
     if is_blank(text):
         return refuse(Reason.EMPTY, "A message needs its text.")
     if len(text) > MAX_MESSAGE or not is_storable(text):
@@ -228,4 +233,8 @@ def post(tx: Tx, agent: agents.Agent, author: Author, text: str) -> int | Refuse
         EventKind.MESSAGE_POSTED, tx.now, run=author.run, agent=agent.id, principal=author.principal, facts=facts
     )
     ledger.append(tx, entry)
+    if (author.kind, author.name) != ("agent", agent.slug):
+        # What an agent writes to its own thread is no news to it.
+        fleet.tell(tx, agent.id, CapsuleItem.MESSAGE, str(number), depth)
+        fleet.wake(tx, agent.id, "message")
     return number

@@ -60,8 +60,6 @@ def expire(tx: Tx, ask_id: str) -> Ended | Refused:
     if agent is not None and agent.kind is AgentKind.AGENT and agent.state is AgentState.ACTIVE:
         agents.set_state(tx, agent.id, AgentState.PAUSED, f"ask {ask.id} expired")
         ledger.append(tx, Entry(EventKind.AGENT_PAUSED, tx.now, ask=ask.id, agent=agent.id, reason="expired"))
-    if agent is not None and agent.kind is AgentKind.AGENT:
-        _release(tx, ask)
     return Ended(_ended(tx, ask))
 
 
@@ -69,15 +67,6 @@ def _ended(tx: Tx, ask: Ask) -> Ask:
     found = asks.get(tx, ask.id)
     assert found is not None
     return found
-
-
-def _release(tx: Tx, ask: Ask) -> None:
-    """End the run that asked when it has no body and nothing else to wait for; one with a body ends by itself."""
-    run = agents.run(tx, ask.run)
-    if run is None or run.state is not RunState.PARKED or asks.count_open_of_run(tx, ask.run, ask.id):
-        return
-    agents.end_run(tx, ask.run, "expired")
-    agents.revoke_run_tokens(tx, ask.run)
 
 
 def supersede(tx: Tx, rules: Rules, ask_id: str, reason: Reason) -> Opened | Refused:
@@ -184,9 +173,12 @@ def reopen(tx: Tx, rules: Rules, ask_id: str, by: PrincipalName) -> Opened | Ref
     standing = _asked_already(tx, fresh)
     if standing is not None:
         return standing
-    run = agents.add_run(tx, ask.agent, "request", RunState.PARKED)
+    agent = agents.get(tx, ask.agent)
+    # The answer has a way back (I7): an agent of the fleet is woken by it, anybody else asks for it.
+    is_fleet = agent is not None and agent.kind is AgentKind.AGENT
+    run = agents.add_run(tx, ask.agent, "agent" if is_fleet else "request", RunState.PARKED)
     fresh = replace(fresh, run=run.id, binding=replace(fresh.binding, run_version=run.version))
-    write(tx, fresh, Waiter(WaiterKind.REQUEST, run.id), supersedes=ask.id)
+    write(tx, fresh, Waiter(WaiterKind.RUN if is_fleet else WaiterKind.REQUEST, run.id), supersedes=ask.id)
     if not threads.mark_reopened(tx, ask.id, fresh.id, by):
         raise RuntimeError(f"backlog entry {ask.id} was reopened under its own lock")
     ledger.append(tx, Entry(EventKind.ASK_REOPENED, tx.now, ask=ask.id, principal=by, facts={"successor": fresh.id}))

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, insert, select, update
 
 from gitops_bot.core.principals import PrincipalName
+from gitops_bot.store import fleet
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
 from gitops_bot.store.states import AgentKind, AgentState, RunState, TokenScope
@@ -198,8 +199,11 @@ def page(tx: Tx, after: str, limit: int) -> list[Agent]:
 
 
 def set_state(tx: Tx, agent: str, state: AgentState, reason: str | None = None) -> bool:
-    """Set what people decide about an agent; a retired one stays retired."""
-    return tx.execute(_SET_STATE, {"of": agent, "to": state.value, "why": reason}).rowcount == 1
+    """Set what people decide about an agent; a retired one stays retired. The fleet starts active ones alone."""
+    if tx.execute(_SET_STATE, {"of": agent, "to": state.value, "why": reason}).rowcount != 1:
+        return False
+    fleet.rest(tx, agent, state is not AgentState.ACTIVE)
+    return True
 
 
 def issue_token(tx: Tx, agent: str, scope: TokenScope, *, run: str | None = None, expires_at: int | None = None) -> str:

@@ -44,9 +44,6 @@ _LAST_DENIED: Final = (
 _COUNT_OPEN: Final = select(func.count()).where(
     asks.c.agent == bindparam("by"), _STATE_OPEN, asks.c.kind == bindparam("of_kind")
 )
-_COUNT_OF_RUN: Final = select(func.count()).where(
-    asks.c.run == bindparam("by"), _STATE_OPEN, asks.c.id != bindparam("but")
-)
 _ENDING: Final[dict[str, Any]] = {
     "state": bindparam("to"),
     "ended_at": bindparam("at"),
@@ -189,12 +186,6 @@ def last_denied(tx: Tx, action_hash: str) -> tuple[AskId, int, str | None] | Non
 def count_open(tx: Tx, agent: str, kind: AskKind) -> int:
     """Count an agent's open asks of one kind."""
     found: int = tx.execute(_COUNT_OPEN, {"by": agent, "of_kind": kind.value}).scalar_one()
-    return found
-
-
-def count_open_of_run(tx: Tx, run: str, but: AskId) -> int:
-    """Count a run's other open asks."""
-    found: int = tx.execute(_COUNT_OF_RUN, {"by": run, "but": but}).scalar_one()
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import Engine, text
 
 from gitops_bot.core.errors import ConfigError
-from gitops_bot.store import person_tables, signed_tables, tables, work_tables
+from gitops_bot.store import fleet_tables, person_tables, signed_tables, tables, work_tables
 
 
 class Role(StrEnum):
@@ -39,7 +39,8 @@ class Right:
 
 ALL: Final = "*"
 _TABLES: Final = tables.metadata.tables
-_FILLED_BY: Final = (person_tables, signed_tables, work_tables)  # importing them put their tables into that metadata
+# Importing them put their tables into that metadata.
+_FILLED_BY: Final = (fleet_tables, person_tables, signed_tables, work_tables)
 
 
 def _right(table: str, read: str = ALL, insert: bool = False, update: str = "", delete: bool = False) -> Right:
@@ -100,6 +101,23 @@ def _answering() -> dict[str, Right]:
         "ledger_seals": _right("ledger_seals"),
         "cursors": _right("cursors"),
         **_people(),
+        **_fleet(),
+    }
+
+
+def _fleet() -> dict[str, Right]:
+    """What all three may do to the fleet: add agents, let them rest, wake them with what they are to be told. What
+    bodies are started for and what they said is the broker's alone."""
+    return {
+        "fleet_agents": _right(
+            "fleet_agents",
+            insert=True,
+            update="harness command folder lane policy cron zone wake_on turn_limit turns_a_day resting due_at "
+            "due_reason wake_seq again blocked_ask",
+        ),
+        "capsule_items": _right("capsule_items", insert=True),
+        **{name: _right(name) for name in ("dispatches", "dispatch_text", "landed", "imported")},
+        "lanes": _right("lanes", insert=True),
     }
 
 
@@ -132,6 +150,8 @@ def _workspace() -> dict[str, Right]:
 def _broker() -> dict[str, Right]:
     return {
         **_answering(),
+        # In which mode a loop waits is heard from the loop.
+        "capture_seats": _right("capture_seats", insert=True, update="state ended_at mode"),
         "enrolment_codes": _right("enrolment_codes", insert=True, update="used_at", delete=True),
         "hook_deliveries": _right("hook_deliveries", insert=True, delete=True),
         "meta": _right("meta", insert=True, update="value"),
@@ -163,6 +183,19 @@ def _broker() -> dict[str, Right]:
         ),
         "ledger_seals": _right("ledger_seals", insert=True),
         "cursors": _right("cursors", insert=True, update="value updated_at"),
+        "fleet_agents": _right(
+            "fleet_agents",
+            insert=True,
+            update="harness command folder lane policy cron zone wake_on turn_limit turns_a_day session resting due_at "
+            "due_reason wake_seq idle errors again outcome report blocked_ask settled_at",
+        ),
+        "capsule_items": _right("capsule_items", insert=True, update="run"),
+        "dispatches": _right(
+            "dispatches", insert=True, update="holder lease_until body_at ended_at stop exit_code detail outcome"
+        ),
+        "dispatch_text": _right("dispatch_text", insert=True, delete=True),
+        "landed": _right("landed", insert=True),
+        "lanes": _right("lanes", insert=True, update="opens_at closings reason"),
     }
 
 
@@ -176,6 +209,7 @@ def _host() -> dict[str, Right]:
         "key_revocations": _right("key_revocations"),
         "key_counters": _right("key_counters"),
         "suspensions": _right("suspensions", insert=True),
+        "imported": _right("imported", insert=True),
     }
 
 

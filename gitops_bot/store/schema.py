@@ -14,12 +14,12 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, delete, insert, inspect, select, text
 
 from gitops_bot.core.errors import ConfigError, Unavailable
-from gitops_bot.store import person_tables, signed_tables, tables, work_tables
+from gitops_bot.store import fleet_tables, person_tables, signed_tables, tables, work_tables
 from gitops_bot.store.sqlite import turn
 from gitops_bot.store.tables import metadata as metadata
 from gitops_bot.store.tables import schema_state
 
-TABLES: Final = (tables, person_tables, signed_tables, work_tables)
+TABLES: Final = (tables, person_tables, signed_tables, work_tables, fleet_tables)
 
 SQLITE_DIGESTS: Final = {
     "0001": "41ab48dca932d0dffc5743da7a9455f31a42f1c4fbe120b8b8dc833da0013f2f",
@@ -28,10 +28,11 @@ SQLITE_DIGESTS: Final = {
     "0004": "cb9aa84f6e423edb4e72217b64c595a52d81b6ed5bfcd17d88f39c4f030efc91",
     "0005": "d524acad9fa916a94c93fdb12c7ce72775947028f39808beffaf184652beed65",
     "0006": "b63e439a03c98b59631660b3998e17d1bc7cfa98cbaf99c506dcd162945b4bfa",
+    "0007": "036186f9ddd6cbd31098fe7930d064383b353c8f880c3c7b58ed4222baf7ecd0",
 }
 """Digest of the schema at each revision, as `digest` gives it; a test rebuilds it from the migrations."""
 
-HEAD: Final = "0006"
+HEAD: Final = "0007"
 
 APPEND_ONLY: Final = (
     *("ledger", "ledger_seals", "votes", "verdicts", "revocations", "signed_votes", "policy_bundles"),

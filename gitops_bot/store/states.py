@@ -88,3 +88,34 @@ class CommitState(StrEnum):
     NEW = "new"
     HELD = "held"
     JUDGED = "judged"
+
+
+class HarnessKind(StrEnum):
+    """How a body of an agent is run."""
+
+    COMMAND = "command"
+    ACPX = "acpx"
+    ACP = "acp"
+
+
+class WakePolicy(StrEnum):
+    """When an agent runs that nobody wakes: again and again, by a schedule, on an event alone, or by hand alone."""
+
+    CONTINUOUS = "continuous"
+    SCHEDULED = "scheduled"
+    EVENT = "event"
+    MANUAL = "manual"
+
+
+class WakeOn(StrEnum):
+    """Whether the first answer wakes an agent that asked several things, or the last."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+class CapsuleItem(StrEnum):
+    """What a capsule tells: an ask that ended, a message."""
+
+    ASK = "ask"
+    MESSAGE = "message"

@@ -5,7 +5,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from gitops_bot.core.asks import AskState
-from gitops_bot.store import due
+from gitops_bot.store import due, fleet
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.statements import insert_or_ignore
 from gitops_bot.store.states import WaiterKind
@@ -40,6 +40,7 @@ _STILL_WAITS: Final = select(
         asks.c.state == bindparam("state"),
     )
 )
+_REASONS: Final = {AskState.EXPIRED.value: "expired", AskState.WITHDRAWN.value: "withdrawn"}
 
 
 def duty(kind: WaiterKind) -> str:
@@ -63,7 +64,11 @@ def wake(tx: Tx, ask: str, cause: str) -> list[tuple[WaiterKind, str]]:
     # In one order, so that two transactions that wake the same waiters never wait for each other.
     woken = sorted((WaiterKind(row.kind), row.id) for row in rows)
     for kind, waiter in woken:
-        due.set_due(tx, duty(kind), waiter, tx.now)
+        if kind is WaiterKind.RUN:
+            # The wake of a fleet agent is a row of its own, which the tick walks.
+            fleet.ask_ended(tx, ask, waiter, _REASONS.get(cause, "answer"))
+        else:
+            due.set_due(tx, duty(kind), waiter, tx.now)
     return woken
 
 
