@@ -147,6 +147,9 @@ def body_hash(marker: Informational | Asked) -> str:
 
 _BREAK: Final = re.compile(rb"\r\n?|\n")
 _LINE: Final = re.compile(rb" *(" + b"|".join(form.key.encode("ascii") for form in MARKERS) + rb"):(.*)", re.DOTALL)
+_CANDIDATE: Final = re.compile(
+    rb"(?:\A|(?<=[\r\n])) *(?:`{3}|~{3}|(?:" + b"|".join(form.key.encode("ascii") for form in MARKERS) + rb"):)"
+)
 _FENCE: Final = re.compile(rb" {0,3}(?P<run>`{3,}+(?=[^`]*\Z)|~{3,}+)", re.DOTALL)
 _SEND: Final = re.compile(r"@(?P<slug>[^\s<]\S{0,63})\s+(?P<text>[^\s<].*)", re.DOTALL)
 _SHOWN: Final = MappingProxyType({form.key: form.value for form in MARKERS})
@@ -199,7 +202,14 @@ class Reader:
         found: list[Informational] = []
         start = 1 if self._after_cr and piece.startswith(b"\n") else 0  # the second half of a CR LF
         self._after_cr = piece.endswith(b"\r")
-        for hit in _BREAK.finditer(piece, start):
+        end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+        while start < end:
+            if not self._line and not self._over and self._asking is None:
+                start = self._pass_over(piece, start, end)
+                if start == end:
+                    break
+            hit = _BREAK.search(piece, start, end)
+            assert hit is not None  # the last byte before `end` is a break
             self._take(piece[start : hit.start()])
             found += self._complete()
             start = hit.end()
@@ -219,6 +229,14 @@ class Reader:
         dropped = MappingProxyType(dict(self._dropped))
         report = _report(bytes(self._tail))
         return Ended(tuple(late), tuple(self._asks), outcome, self._outcome is not None, dropped, report)
+
+    def _pass_over(self, piece: bytes, start: int, end: int) -> int:
+        """Keep the whole lines from `start` that can be neither marker nor fence; give where the next other begins."""
+        hit = _CANDIDATE.search(piece, start, end)
+        until = end if hit is None else hit.start()
+        # The break after a CR at a piece's end is left out there; here each break is one line feed alike.
+        self._keep(piece[start:until].replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        return until
 
     def _take(self, part: bytes) -> None:
         if self._over:
