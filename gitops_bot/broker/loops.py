@@ -25,6 +25,7 @@ from gitops_bot.store.states import TokenScope
 DUTY: Final = "loop"
 LOOP_ID: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9a-fA-F:]{2,45}\]):[0-9]{1,5}", re.ASCII)
+MODES: Final = ("block", "continue")
 LISTEN_MS: Final = 500
 ABSENT_MS: Final = 5_000
 
@@ -145,6 +146,9 @@ class Listener:
                 agents.open_bridge(tx, loop.id, line["insecure_bridge"] is True or not agents.loop_token(tx, loop.id))
             case "approval_claimed":
                 leave_claim(tx, agents.loop(tx, loop.id) or loop, number, line)
+            case "approval_wait" if line.get("mode") in MODES:
+                # Whoever asked by a tool said no mode: the marker did, and the loop read it.
+                captures.waits_in(tx, loop.id, storable(str(line.get("trace_id"))), str(line["mode"]))
             case "parked":
                 self._note(tx, loop, EventKind.LOOP_PARKED, line, ("trace_id",))
             case "segment":

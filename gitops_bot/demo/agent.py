@@ -2,14 +2,13 @@
 
 It climbs until the scores of its prompt no longer improve. Under the regime that nobody measured it then asks for a
 capture of c=48, leaves the marker in `block` mode and ends its turn; under c=48 it asks for c=96 in `continue` mode
-and climbs on. It is an agent like any other: it knows the broker's HTTP API, the marker and its prompt, keeps nothing
+and climbs on. It is an agent like any other: it knows the broker's tools, the marker and its prompt, keeps nothing
 between turns, and has no way in that others lack. Its own idea of the problem is the judge's model with built-in
 knobs, so that what it believes better need not be better under captured ones; the loop finds out.
 """
 
 import argparse
 import hashlib
-import http.client
 import json
 import math
 import random
@@ -18,13 +17,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 from gitops_bot.config import agent_environment
-from gitops_bot.core.captures import Regime, parse_trace_id, slug
+from gitops_bot.core.captures import Regime, parse_trace_id
 from gitops_bot.core.errors import Malformed, Unavailable
-from gitops_bot.demo.grammar import MAX_FILE, MAX_WEIGHT, Reply, Weights, read_reply, read_weights
+from gitops_bot.demo.broker_tool import call_tool
+from gitops_bot.demo.grammar import MAX_FILE, MAX_WEIGHT, Reply, Weights, read_weights
 from gitops_bot.demo.picker import DEFAULT_KNOBS, DEFAULT_REGIME, ROUND_ROBIN, p99
 
 WANTED: Final = parse_trace_id("model=Qwen/Qwen3-0.6B;c=48;p=8;mt=8;lt=0;lf=0.0000")
@@ -47,7 +46,7 @@ _WAITING: Final = re.compile(r"(?m)^# Waiting for a person$")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take one turn. Gives the exit status."""
     parser = argparse.ArgumentParser(prog="python -m gitops_bot.demo.agent", description=__doc__)
-    parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds the broker may take")
+    parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds the broker may take")
     parser.add_argument(
         "--think", type=float, default=0.0, metavar="S", help="seconds a turn lasts while somebody is asked"
     )
@@ -75,12 +74,12 @@ def take_turn(workspace: Path, prompt: str, environment: Mapping[str, str], time
     waiting = _WAITING.search(prompt) is not None
     url, token = environment["GITOPS_BOT_URL"], environment["GITOPS_BOT_TOKEN"]
     if regime.trace_id not in (WANTED.trace_id, LATER.trace_id) and saturated(scores) and not waiting:
-        return _ask(workspace, WANTED, "block", _request(url, token, WANTED, "block", timeout))
+        return _ask(workspace, WANTED, "block", request_trace(url, token, WANTED, timeout))
     said = ""
     # Once a segment, in the turn after the one that no longer improved: nobody is asked again what was denied.
     if regime.trace_id == WANTED.trace_id and saturated(scores) and not saturated(scores[:-1]) and not waiting:
         try:
-            said = _ask(workspace, LATER, "continue", _request(url, token, LATER, "continue", timeout)) + "; "
+            said = _ask(workspace, LATER, "continue", request_trace(url, token, LATER, timeout)) + "; "
         except Unavailable as error:
             said = f"not asked for more: {error}; "
     before, after = _climb(workspace, prompt, regime)
@@ -94,6 +93,17 @@ def saturated(scores: Sequence[float]) -> bool:
     return len(scores) > MOST or scores[-1] > min(scores[:-1]) * (1 - ENOUGH)
 
 
+def request_trace(url: str, token: str, wanted: Regime, timeout: float) -> Reply:
+    """Ask the broker for a trace by its tool of that name, which takes a regime and nothing else: in which mode one
+    waits is said by the marker.
+
+    Raises:
+        Unavailable: the broker cannot be asked, or its answer is no.
+        Malformed: it answered nonsense.
+    """
+    return call_tool(url, token, "request_trace", _numbers(wanted), timeout)
+
+
 def _scores(prompt: str) -> list[float]:
     """Read this segment's scores off the prompt, baseline first."""
     found = [word[1] for word in (*_BASELINE.finditer(prompt), *_ROW.finditer(prompt))]
@@ -103,11 +113,14 @@ def _scores(prompt: str) -> list[float]:
         return []
 
 
+def _numbers(wanted: Regime) -> dict[str, Any]:
+    return {**wanted.params(), "long_frac": float(wanted.long_frac)}
+
+
 def _ask(workspace: Path, wanted: Regime, mode: str, reply: Reply) -> str:
     if reply.status not in ("pending_approval", "submitted"):
         return f"asked for {wanted.trace_id}: {reply.status} {reply.reason}".rstrip()
-    regime = {**wanted.params(), "long_frac": float(wanted.long_frac)}
-    marker = {"trace_id": wanted.trace_id, "regime": regime, "handle": reply.handle, "mode": mode}
+    marker = {"trace_id": wanted.trace_id, "regime": _numbers(wanted), "handle": reply.handle, "mode": mode}
     _place(workspace / MARKER, json.dumps(marker) + "\n")
     return f"asked for {wanted.trace_id} in {mode} ({reply.status}, {reply.handle})"
 
@@ -148,31 +161,6 @@ def _climb(workspace: Path, prompt: str, regime: Regime) -> tuple[Weights, Weigh
 
 def _near(weight: float, chance: random.Random) -> float:
     return round(min(max(weight + chance.gauss(0.0, STRIDE), -MAX_WEIGHT), MAX_WEIGHT), 4)
-
-
-def _request(url: str, token: str, wanted: Regime, mode: str, timeout: float) -> Reply:
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname:
-        raise Unavailable("GITOPS_BOT_URL names no broker")
-    wish = {
-        **wanted.params(),
-        "why": "the weights no longer improve under this regime; measure where more requests queue",
-        "mode": mode,
-        "idempotency_key": f"demo:{slug(wanted.trace_id)}",
-    }
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout)
-    try:
-        connection.request("POST", "/api/v1/captures", json.dumps(wish).encode(), headers)
-        response = connection.getresponse()
-        body = response.read(MAX_FILE + 1)
-    except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(f"the broker does not answer ({type(error).__name__})") from error
-    finally:
-        connection.close()
-    if not 200 <= response.status < 300:
-        raise Unavailable(f"the broker answered {response.status}")
-    return read_reply(body)
 
 
 def _read(path: Path) -> bytes:

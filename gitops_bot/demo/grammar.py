@@ -88,16 +88,38 @@ def read_weights(data: bytes) -> Weights:
     return Weights(_weight(value["load"]), _weight(value["prefix"]))
 
 
-def read_reply(data: bytes) -> Reply:
-    """Read the answer to `POST /captures`.
+def read_agreed(data: bytes) -> str:
+    """Read the revision of the protocol that the answer to `initialize` names.
+
+    Raises:
+        Malformed: no such answer, an error among them.
+    """
+    result = load_object(data, limit=MAX_FILE, floats=True, where="answer").get("result")
+    return _word(result if isinstance(result, dict) else {}, "protocolVersion", "answer")
+
+
+def read_reply(data: bytes) -> Reply | str:
+    """Read the answer to a call of the tool `request_trace` (JSON-RPC 2.0): what it gave, or the words of a refusal.
 
     Raises:
         Malformed: no such answer.
     """
     value = load_object(data, limit=MAX_FILE, floats=True, where="answer")
-    optional = {name: value.get(name) or "" for name in ("handle", "reason")}
+    error, result = value.get("error"), value.get("result")
+    if isinstance(error, dict):
+        return _line(_word(error, "message", "answer"))
+    if not isinstance(result, dict):
+        raise Malformed("result must be an object", where="answer")
+    if result.get("isError") is True:
+        content = result.get("content")
+        first = content[0] if isinstance(content, list) and content else None
+        return _line(_word(first if isinstance(first, dict) else {}, "text", "answer"))
+    given = result.get("structuredContent")
+    if not isinstance(given, dict):
+        raise Malformed("structuredContent must be an object", where="answer")
+    optional = {name: given.get(name) or "" for name in ("handle", "reason")}
     return Reply(
-        _word(value, "status", "answer"),
+        _word(given, "status", "answer"),
         _word(optional, "handle", "answer", empty=True),
         _word(optional, "reason", "answer", empty=True),
     )
@@ -126,6 +148,11 @@ def _word(members: Mapping[str, object], name: str, where: str, *, empty: bool =
     if not isinstance(text, str) or len(text) > 1000 or not (text or empty):
         raise Malformed(f"{name} must be a string of up to 1000 characters", where=where)
     return text
+
+
+def _line(text: str) -> str:
+    """Put words of somebody else's on one line that a terminal takes as it is."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _weight(value: object) -> float:

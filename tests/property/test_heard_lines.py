@@ -28,6 +28,7 @@ KINDS = [
     "start",
     "recovery",
     "parked",
+    "approval_wait",
     "segment",
     "approval_resolved",
     "approval_claimed",
@@ -41,7 +42,7 @@ TEXTS = st.text(max_size=30) | st.sampled_from(
 VALUES = (
     TEXTS | st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(allow_nan=False) | st.lists(TEXTS)
 )
-NAMES = ["trace_id", "decision", "key", "reason", "ask", "outcome", "insecure_bridge", "fingerprint", "regime"]
+NAMES = ["trace_id", "decision", "key", "reason", "ask", "outcome", "insecure_bridge", "fingerprint", "regime", "mode"]
 LINES = st.lists(
     st.fixed_dictionaries({"kind": st.sampled_from(KINDS)}, optional=dict.fromkeys([*NAMES, "baseline_score"], VALUES)),
     max_size=6,
@@ -76,6 +77,8 @@ def as_read(lines: list[dict[str, Any]], start: int) -> list[tuple[int, Mapping[
 @example([{**CLAIM, "ask": "\x00"}])
 @example([{**CLAIM, "reason": "\ud800" * 9_000}])
 @example([{"kind": "segment", "fingerprint": "\x00\ud800", "regime": "\x00"}])
+@example([{"kind": "approval_wait", "mode": "continue", "trace_id": "\x00\ud800"}])
+@example([{"kind": "approval_wait", "mode": []}])
 @example([{**CLAIM, "key": '","loop":"other'}, {**CLAIM, "decision": "deny", "key": ""}])
 def test_no_line_of_a_log_ends_the_duty_that_hears_it(
     sqlite_database: FreshDatabase, tmp_path: Path, lines: list[dict[str, Any]]

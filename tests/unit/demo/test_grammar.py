@@ -13,7 +13,9 @@ from gitops_bot.demo.grammar import (
     MAX_ORDER,
     MAX_REQUEST,
     Completion,
+    Reply,
     Weights,
+    read_agreed,
     read_completion,
     read_order,
     read_reply,
@@ -86,11 +88,36 @@ json_values = st.recursive(
 )
 
 
+def test_answers_of_a_broker_are_read() -> None:
+    """What its tool gave, the words of a refusal on one line, and the revision that was agreed on."""
+    given_ = {"result": {"structuredContent": {"status": "hit", "handle": "01h", "knobs": {"a": 1.5}}}}
+    assert read_reply(json.dumps(given_).encode()) == Reply("hit", "01h", "")
+    no = {"result": {"isError": True, "content": [{"type": "text", "text": "rate_limited:\nLater.\x1b"}]}}
+    assert read_reply(json.dumps(no).encode()) == "rate_limited: Later. "
+    assert read_reply(b'{"error":{"code":-32602,"message":"No such tool."}}') == "No such tool."
+    assert read_agreed(b'{"result":{"protocolVersion":"2025-11-25"}}') == "2025-11-25"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"[]", b"{}", b'{"result":1}', b'{"result":{}}', b'{"result":{"structuredContent":{}}}',
+     b'{"result":{"structuredContent":{"status":7}}}', b'{"result":{"structuredContent":{"status":"hit","handle":7}}}',
+     b'{"result":{"isError":true}}', b'{"result":{"isError":true,"content":[7]}}', b'{"error":{}}',
+     b'{"result":{"structuredContent":{"status":"' + b"x" * 20_000 + b'"}}}'],
+)  # fmt: skip
+def test_other_answers_are_refused(data: bytes) -> None:
+    """An agent acts on no half answer."""
+    for read in (read_reply, read_agreed):
+        with pytest.raises(Malformed, match="answer"):
+            read(data)
+
+
 @given(st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode()))
 def test_nothing_but_malformed_leaves(data: bytes) -> None:
     """I20: whatever bytes arrive."""
     readers: list[Callable[[bytes], object]] = [
         read_weights,
+        read_agreed,
         read_reply,
         read_order,
         lambda body: read_completion(body, chat=False),
