@@ -17,7 +17,9 @@ from gitops_bot.core.durations import parse_duration
 from gitops_bot.core.errors import ConfigError, Malformed
 from gitops_bot.settings import (
     CaptureSettings,
+    FleetSettings,
     ForgeSettings,
+    NotifySettings,
     Settings,
     SignedSettings,
     Starter,
@@ -71,6 +73,10 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "program": [], "timeout": "2h", "attempts": 2, "cost": "time on the measured endpoint", "publish": "",
         "slots": 1,
     },
+    "fleet": {
+        "isolation": "bwrap", "run_as": "", "remote": [], "slots": 4, "drain": "10s", "lease": "30s",
+    },
+    "notify": {"hook": [], "hook_kinds": [], "urls": [], "urls_file": ""},
 }  # fmt: skip
 """Every key with its default, by section; docs/configuration.md says what each means (a test compares)."""
 
@@ -240,6 +246,8 @@ def _settings(root: Path, values: Mapping[str, Mapping[str, Any]]) -> Settings:
         signed=_signed(values["signed"], path, state, lambda key: time("signed", key)),
         capture=_capture(capture, path(capture["publish"]), time("capture", "timeout")),
         workspace=_workspace(values["workspace"], path, lambda key: time("workspace", key)),
+        fleet=_fleet(values["fleet"], lambda key: time("fleet", key)),
+        notify=_notify(values["notify"], path(values["notify"]["urls_file"])),
         bind_host=host,
         bind_port=int(port),
         origin=values["workspace"]["origin"] or f"http://localhost:{port}",
@@ -310,6 +318,26 @@ def _capture(values: Mapping[str, Any], publish: Path | None, timeout: int) -> C
         publish=publish,
         slots=values["slots"],
     )
+
+
+def _fleet(values: Mapping[str, Any], time: Callable[[str], int]) -> FleetSettings:
+    kinds = ("uid", "bwrap", "remote", "none")
+    if values["isolation"] not in kinds:
+        raise ConfigError(f"[fleet] isolation {values['isolation']!r} is unknown", fix=f"one of {', '.join(kinds)}")
+    return FleetSettings(
+        isolation=values["isolation"],
+        run_as=values["run_as"],
+        remote=tuple(values["remote"]),
+        slots=values["slots"],
+        drain=time("drain"),
+        lease=time("lease"),
+    )
+
+
+def _notify(values: Mapping[str, Any], urls_file: Path | None) -> NotifySettings:
+    listed = (_secret(urls_file) or "").splitlines()
+    urls = (*values["urls"], *(line.strip() for line in listed if line.strip()))
+    return NotifySettings(tuple(values["hook"]), tuple(values["hook_kinds"]), urls)
 
 
 def secret(path: Path | None, what: str) -> str:

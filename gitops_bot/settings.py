@@ -67,6 +67,30 @@ class WorkspaceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """`[fleet]`: how bodies of agents are kept from the broker's files (with the user for `uid` and the words before a
+    command for `remote`), how many run at once in one lane, how long one is let end when the broker stops, and how long
+    one without a sign of life stands; times in ms."""
+
+    isolation: str
+    run_as: str
+    remote: tuple[str, ...]
+    slots: int
+    drain: int
+    lease: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """`[notify]`: the command that gets each event (empty: none), the kinds that it gets (empty: all of the list), and
+    the addresses that Apprise sends to, which may hold secrets and are never shown."""
+
+    hook: tuple[str, ...]
+    hook_kinds: tuple[str, ...]
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that is set, with relative paths made absolute from the file's folder. Times in ms."""
 
@@ -83,6 +107,8 @@ class Settings:
     signed: SignedSettings
     capture: CaptureSettings
     workspace: WorkspaceSettings
+    fleet: FleetSettings
+    notify: NotifySettings
     bind_host: str
     bind_port: int
     origin: str

@@ -61,9 +61,9 @@ class Changed:
 
 def add(tx: Tx, policy: Policy, wanted: Wanted, by: PrincipalName | None = None) -> Added | Refused:
     """Add an agent; `by` is the person who does, None for the host. A refusal has written nothing."""
-    wrong = _wrong(policy, wanted)
-    if wrong is not None:
-        return wrong
+    refused = wrong(policy, wanted)
+    if refused is not None:
+        return refused
     turns.take(tx, f"agent:{wanted.slug}")
     if agents.by_slug(tx, wanted.slug) is not None:
         detail = f"There is an agent {wanted.slug}; choose another name."
@@ -84,7 +84,8 @@ def add(tx: Tx, policy: Policy, wanted: Wanted, by: PrincipalName | None = None)
     return Added(agent, token)
 
 
-def _wrong(policy: Policy, wanted: Wanted) -> Refused | None:
+def wrong(policy: Policy, wanted: Wanted) -> Refused | None:
+    """Say what keeps an agent from being added: its name, its purpose, its service or its owner."""
     if not SLUG.fullmatch(wanted.slug):
         return refuse(Reason.BAD_PARAMS, "A slug is a letter, then letters, digits and dashes, all lower-case.")
     if len(wanted.purpose) > MAX_PURPOSE or not wanted.purpose.isprintable():

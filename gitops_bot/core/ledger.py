@@ -99,6 +99,17 @@ class EventKind(StrEnum):
     TOKEN_REVOKED = "token.revoked"  # noqa: S105 # an event's name
     INSTALLATION_CHANGED = "forge.installation_changed"
     MESSAGE_POSTED = "message.posted"
+    MESSAGE_UNDELIVERABLE = "message.undeliverable"
+    AGENT_REPORTED = "agent.report"
+    AGENT_NOTIFY = "agent.notify"
+    MARKERS_CAPPED = "markers.capped"
+    RUN_DISPATCHED = "run.dispatched"
+    RUN_SETTLED = "run.settled"
+    RUN_LOST = "run.lost"
+    LANE_CLOSED = "lane.closed"
+    PERMISSION_REFUSED = "permission.refused"
+    FLEET_REPAIRED = "fleet.repaired"
+    ASK_IMPORTED = "ask.imported"
 
 
 @dataclass(frozen=True, slots=True)
