@@ -17,7 +17,7 @@ from gitops_bot.core.errors import Fact, Reason, Refused, Unavailable, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.texts import storable
 from gitops_bot.ports import LoopLink
-from gitops_bot.store import agents, captures, due, ledger, outbox
+from gitops_bot.store import agents, captures, due, ledger, outbox, seats
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.states import TokenScope
@@ -148,7 +148,7 @@ class Listener:
                 leave_claim(tx, agents.loop(tx, loop.id) or loop, number, line)
             case "approval_wait" if line.get("mode") in MODES:
                 # Whoever asked by a tool said no mode: the marker did, and the loop read it.
-                captures.waits_in(tx, loop.id, storable(str(line.get("trace_id"))), str(line["mode"]))
+                seats.waits_in(tx, loop.id, storable(str(line.get("trace_id"))), str(line["mode"]))
             case "parked":
                 self._note(tx, loop, EventKind.LOOP_PARKED, line, ("trace_id",))
             case "segment":

@@ -173,15 +173,6 @@ _LEAVE: Final = (
     )
     .values(state=bindparam("to"), ended_at=bindparam("at"))
 )
-_MODE: Final = (
-    update(capture_seats)
-    .where(
-        capture_seats.c.loop == bindparam("of"),
-        capture_seats.c.capture.in_(select(captures.c.id).where(captures.c.trace_id == bindparam("for_"))),
-        capture_seats.c.state == SeatState.WAITING.value,
-    )
-    .values(mode=bindparam("to"))
-)
 _PULL: Final = insert_or_ignore(pull_requests, ("repository_id", "number"))
 _GET_PULL: Final = select(pull_requests).where(
     pull_requests.c.repository_id == bindparam("in_"), pull_requests.c.number == bindparam("named")
@@ -340,11 +331,6 @@ def seats(tx: Tx, capture: str) -> list[Seat]:
 def waiting_seats_of_loop(tx: Tx, loop: str) -> list[Seat]:
     """Read where a loop still waits."""
     return [_seat(row) for row in tx.execute(_SEATS_OF_LOOP, {"of": loop})]
-
-
-def waits_in(tx: Tx, loop: str, trace_id: str, mode: str) -> None:
-    """Note in which mode a loop waits for a trace; where it waits no more, or never did, nothing changes."""
-    tx.execute(_MODE, {"of": loop, "for_": trace_id, "to": mode})
 
 
 def leave(tx: Tx, place: Seat, state: SeatState) -> bool:
