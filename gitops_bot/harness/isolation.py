@@ -25,6 +25,7 @@ _ETC: Final = (
     "localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl",
 )  # fmt: skip
 """What programs need of /etc; the rest may hold what only some may read."""
+_PRIVATE: Final = ("/etc/ssl/private", "/etc/pki/tls/private")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,8 @@ def as_user(name: str, workspace: Path) -> Isolation:
     Raises:
         ConfigError: there is no such user, the loop may not change users, or the workspace is not laid out so.
     """
-    try:
-        user = pwd.getpwnam(name)
-    except KeyError as error:
-        raise ConfigError(f"--run-as: no user {name!r}", fix=f"useradd --create-home {name}") from error
-    if os.geteuid() != 0:
-        raise ConfigError("--run-as: only root may start another user's programs", fix="use --bubblewrap, or be root")
-    if user.pw_uid == 0:
-        raise ConfigError("--run-as: root is no other user", fix="name a user for the agent alone")
-    setpriv = shutil.which("setpriv", path=process.SYSTEM_PATH)
-    if setpriv is None:
-        raise ConfigError("--run-as needs setpriv", fix="apt install util-linux")
+    setpriv, home = dropped(name, said="--run-as")
+    user = pwd.getpwnam(name)
     about = workspace.stat()
     writable = about.st_mode & stat.S_IWOTH or (about.st_mode & stat.S_IWGRP and about.st_gid == user.pw_gid)
     if about.st_uid != 0 or not about.st_mode & stat.S_ISVTX or not writable:
@@ -79,15 +71,36 @@ def as_user(name: str, workspace: Path) -> Isolation:
             f"--run-as: {workspace} must be root's, sticky, and writable for the group of {name}",
             fix=f"chown -R {name}: {workspace} && chown root:{user.pw_gid} {workspace} && chmod 1770 {workspace}",
         )
-    before = (
-        setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "--no-new-privs",
-        "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--pdeathsig", "KILL", "--",
-    )  # fmt: skip
-    home = (("HOME", user.pw_dir), ("USER", name))
+    env = (("HOME", home), ("USER", name))
     said = (
         f"the agent runs as {name}; judge and rig run as root: what the agent wrote they must not run with its rights"
     )
-    return Isolation(before, said, shares_user=False, env=home, owner=(user.pw_uid, user.pw_gid))
+    return Isolation(setpriv, said, shares_user=False, env=env, owner=(user.pw_uid, user.pw_gid))
+
+
+def dropped(name: str, *, said: str) -> tuple[tuple[str, ...], str]:
+    """Give the words that start a program as another user without any way back, and that user's home; `said` is what
+    the person wrote who wants it.
+
+    Raises:
+        ConfigError: there is no such user, or this process may not change to it.
+    """
+    try:
+        user = pwd.getpwnam(name)
+    except KeyError as error:
+        raise ConfigError(f"{said}: no user {name!r}", fix=f"useradd --create-home {name}") from error
+    if os.geteuid() != 0:
+        raise ConfigError(f"{said}: only root may start another user's programs", fix="use bubblewrap, or be root")
+    if user.pw_uid == 0:
+        raise ConfigError(f"{said}: root is no other user", fix="name a user for the agent alone")
+    setpriv = shutil.which("setpriv", path=process.SYSTEM_PATH)
+    if setpriv is None:
+        raise ConfigError(f"{said} needs setpriv", fix="apt install util-linux")
+    words = (
+        setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "--no-new-privs",
+        "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--pdeathsig", "KILL", "--",
+    )  # fmt: skip
+    return words, user.pw_dir
 
 
 def in_bubblewrap(
@@ -99,16 +112,7 @@ def in_bubblewrap(
     Raises:
         ConfigError: there is no bubblewrap, or the kernel does not let it work here.
     """
-    bwrap = shutil.which("bwrap", path=process.SYSTEM_PATH)
-    if bwrap is None:
-        raise ConfigError("--bubblewrap: there is no bwrap", fix="apt install bubblewrap")
-    before = (
-        bwrap, "--die-with-parent", "--new-session", "--unshare-user", "--unshare-pid", "--unshare-ipc",
-        "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *_system(), "--proc", "/proc", "--dev", "/dev",
-        "--tmpfs", "/tmp",  # noqa: S108 # the agent's own, in memory
-        *_readable([*_own(argv), *reads]), *_bound("--bind", writes),
-        "--bind", str(workspace), str(workspace), "--tmpfs", str(state), "--chdir", str(workspace), "--",
-    )  # fmt: skip
+    before = (*bubblewrapped(workspace, argv, reads=reads, writes=writes), "--tmpfs", str(state), "--")
     try:
         probe = process.run([*before, "/bin/true"], cwd=workspace, timeout=PROBE_SECONDS)
     except Unavailable as error:
@@ -120,6 +124,27 @@ def in_bubblewrap(
     return Isolation(before, said, shares_user=False, env=(("HOME", str(workspace)),))
 
 
+def bubblewrapped(
+    folder: Path, argv: Sequence[str], *, reads: Sequence[Path], writes: Sequence[Path]
+) -> tuple[str, ...]:
+    """Give bubblewrap's words that show the system's programs, the files of a command, this product, what is named, and
+    one folder to write in, where the command starts; "--" and the command follow.
+
+    Raises:
+        ConfigError: there is no bubblewrap.
+    """
+    bwrap = shutil.which("bwrap", path=process.SYSTEM_PATH)
+    if bwrap is None:
+        raise ConfigError("there is no bwrap", fix="apt install bubblewrap")
+    return (
+        bwrap, "--die-with-parent", "--new-session", "--unshare-user", "--unshare-pid", "--unshare-ipc",
+        "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *_system(), "--proc", "/proc", "--dev", "/dev",
+        "--tmpfs", "/tmp",  # noqa: S108 # the agent's own, in memory
+        *_readable([*own_files(argv), *reads]), *_bound("--bind", writes),
+        "--bind", str(folder), str(folder), "--chdir", str(folder),
+    )  # fmt: skip
+
+
 def _system() -> list[str]:
     words = ["--ro-bind", "/usr", "/usr"]
     for root in _ROOTS:
@@ -129,11 +154,14 @@ def _system() -> list[str]:
             words += ["--ro-bind-try", root, root]
     for name in _ETC:
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    for path in _PRIVATE:
+        # Root owns these, and its agent's files are root's too, without any capability.
+        words += ["--tmpfs", path] if Path(path).is_dir() and not Path(path).is_symlink() else []
     return [*words, "--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"]
 
 
-def _own(argv: Sequence[str]) -> list[Path]:
-    """Name the files of the agent's command line, and this product, by whose command it asks."""
+def own_files(argv: Sequence[str]) -> list[Path]:
+    """List the files of the agent's command line, and this product, by whose command it asks."""
     files = [Path(word) for word in argv if word.startswith("/") and len(word) < 4096 and Path(word).is_file()]
     return [Path(sys.prefix), Path(sys.base_prefix), Path(gitops_bot.__file__).parent, *files]
 

@@ -13,17 +13,17 @@ import pytest
 from gitops_bot.core.errors import Unavailable
 from gitops_bot.harness import attended
 from gitops_bot.harness.bodies import CommandBodies, Start, line
-from gitops_bot.harness.fleet_isolation import none
+from gitops_bot.harness.fleet_isolation import Kind, isolate
 from gitops_bot.ports import BodyEnd, BodyOrder, BodyStop, Harness
 
 BROKER = """
 import sys
 from pathlib import Path
 from gitops_bot.harness.bodies import CommandBodies
-from gitops_bot.harness.fleet_isolation import none
+from gitops_bot.harness.fleet_isolation import Kind, isolate
 from gitops_bot.ports import BodyOrder
 order = BodyOrder("linter", "01RUN", 1, ("sh", "-c", sys.argv[1]), Path.cwd(), None, b"", {}, 60.0)
-CommandBodies(none()).run(order, lambda _: None, lambda: False)
+CommandBodies(isolate(Kind.NONE).start).run(order, lambda _: None, lambda: False)
 """
 
 
@@ -37,7 +37,7 @@ def turn(
     given: BodyOrder, stopping: Callable[[], bool] = lambda: False, cap: int = attended.TEXT_CAP
 ) -> tuple[BodyEnd, bytes]:
     pieces: list[bytes] = []
-    end = CommandBodies(none(), cap).run(given, pieces.append, stopping)
+    end = CommandBodies(isolate(Kind.NONE).start, cap).run(given, pieces.append, stopping)
     return end, b"".join(pieces)
 
 
@@ -62,7 +62,7 @@ def number(path: Path) -> int:
 
 def test_the_capsule_goes_in_and_the_text_comes_out_whole(tmp_path: Path) -> None:
     capsule = os.urandom(300_000)
-    bodies: Harness = CommandBodies(none())
+    bodies: Harness = CommandBodies(isolate(Kind.NONE).start)
     assert not bodies.keeps_sessions
     given = order(tmp_path, "cat", prompt=capsule)
     assert turn(given) == (BodyEnd(BodyStop.ENDED, 0), capsule)
@@ -79,7 +79,7 @@ def test_text_is_heard_while_the_body_still_runs(tmp_path: Path) -> None:
         pieces.append(piece)
         gate.touch()
 
-    end = CommandBodies(none()).run(order(tmp_path, "sh", "-c", script), heard, lambda: False)
+    end = CommandBodies(isolate(Kind.NONE).start).run(order(tmp_path, "sh", "-c", script), heard, lambda: False)
     assert (end.stop, b"".join(pieces)) == (BodyStop.ENDED, b"first\nsecond\n")
 
 
@@ -160,7 +160,9 @@ def test_a_body_that_ignores_the_stop_is_killed(tmp_path: Path, monkeypatch: pyt
 def test_a_last_word_after_the_stop_is_still_heard(tmp_path: Path) -> None:
     script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     pieces: list[bytes] = []
-    end = CommandBodies(none()).run(order(tmp_path, "sh", "-c", script), pieces.append, lambda: bool(pieces))
+    end = CommandBodies(isolate(Kind.NONE).start).run(
+        order(tmp_path, "sh", "-c", script), pieces.append, lambda: bool(pieces)
+    )
     assert (end.stop, b"".join(pieces)) == (BodyStop.STOPPED, b"ready\nbye\n")
 
 
@@ -206,7 +208,9 @@ def test_what_the_hearer_raises_ends_the_body_and_goes_on(tmp_path: Path) -> Non
         raise RuntimeError("away")
 
     with pytest.raises(RuntimeError, match="away"):
-        CommandBodies(none()).run(order(tmp_path, "sh", "-c", "echo $$ > self; yes"), heard, lambda: False)
+        CommandBodies(isolate(Kind.NONE).start).run(
+            order(tmp_path, "sh", "-c", "echo $$ > self; yes"), heard, lambda: False
+        )
     assert not lives(number(tmp_path / "self"))
 
 
