@@ -1,8 +1,6 @@
-"""A workspace with runs whose agents call its tools: over bare HTTP, and by the protocol's own Python client."""
+"""A workspace with runs whose agents call its tools over bare HTTP."""
 
-import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +29,15 @@ class Run:
     agent: str
     id: str
     token: str
+
+
+def hire(served: Served, slug: str) -> str:
+    """Add an agent beside those that are there, which may ask anew for as much as any; give its slug."""
+    with served.host.write() as tx:
+        like = agents.by_slug(tx, "shell")
+        assert like is not None
+        agents.add(tx, slug, like.kind, like.principal, like.owner, "")
+    return slug
 
 
 def begin(served: Served, slug: str = "shell") -> Run:
@@ -89,20 +96,3 @@ def refusal(result: dict[str, Any]) -> str:
     assert result["isError"] is True
     assert result.get("structuredContent") is None
     return str(result["content"][0]["text"]).partition(":")[0]
-
-
-def with_client(served: Served, token: str, mode: str, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-    """Let the protocol's Python client do something; `mode` is how it finds the revision."""
-    import httpx2
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-
-    async def connected() -> None:
-        headers = {"Authorization": f"Bearer {token}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=60) as http,
-            Client(streamable_http_client(f"{served.url}/mcp", http_client=http), mode=mode) as client,
-        ):
-            await work(client)
-
-    asyncio.run(connected())

@@ -1,29 +1,41 @@
-// Calls every tool of a workspace with the protocol's TypeScript SDK, at one revision; prints what it saw as JSON.
+// Calls tools of a workspace with the protocol's TypeScript SDK, at one revision; prints what it saw as JSON.
+//
+// Arguments: the address, the token to connect with, the revision, and what to call: a list of
+// {token, tool, arguments}, where a token of null is none. Each call ends as {given, said}, {refused} or {status}.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
-const [url, token, revision, regime] = process.argv.slice(2);
-const offering = (address, init = {}) => {
-  const sent = typeof init.body === "string" ? JSON.parse(init.body) : null;
+const [url, connecting, revision, wanted] = process.argv.slice(2);
+let token = connecting;
+let status = null;
+const carried = async (address, init = {}) => {
+  const headers = new Headers(init.headers);
+  if (token === null) headers.delete("Authorization");
+  else headers.set("Authorization", `Bearer ${token}`);
+  let { body } = init;
+  const sent = typeof body === "string" ? JSON.parse(body) : null;
   if (sent?.method === "initialize") {
     sent.params.protocolVersion = revision;
-    return fetch(address, { ...init, body: JSON.stringify(sent) });
+    body = JSON.stringify(sent);
   }
-  return fetch(address, init);
+  const answer = await fetch(address, { ...init, headers, body });
+  if (init.method === "POST") status = answer.status;
+  return answer;
 };
-const transport = new StreamableHTTPClientTransport(new URL(url), {
-  fetch: offering,
-  requestInit: { headers: { Authorization: `Bearer ${token}` } },
-});
+const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: carried });
 const client = new Client({ name: "test", version: "1" });
 await client.connect(transport);
-const call = (name, args) => client.callTool({ name, arguments: args });
 const seen = { revision: transport.protocolVersion, tools: (await client.listTools()).tools.map((tool) => tool.name) };
-const asked = (await call("request_trace", JSON.parse(regime))).structuredContent;
-seen.status = asked.status;
-seen.capture = (await call("check_capture", { handle: asked.handle })).structuredContent.state;
-const opened = (await call("request_verb", { verb: "release.cut", params: { version: revision } })).structuredContent;
-seen.ask = (await call("check_ask", { ask: opened.id })).structuredContent.state;
-seen.refused = (await call("request_verb", { verb: "no.such", params: {} })).isError;
+seen.outcomes = [];
+for (const call of JSON.parse(wanted)) {
+  token = call.token;
+  try {
+    const result = await client.callTool({ name: call.tool, arguments: call.arguments });
+    const said = result.content[0].text;
+    seen.outcomes.push(result.isError ? { refused: said } : { given: result.structuredContent, said });
+  } catch {
+    seen.outcomes.push({ status });
+  }
+}
 await client.close();
 process.stdout.write(JSON.stringify(seen));

@@ -8,7 +8,7 @@ from gitops_bot.config import load
 from gitops_bot.core.asks import AskState
 from gitops_bot.store import agents, asks
 from gitops_bot.store.states import TokenScope
-from tests.mcp_stage import NOBODYS, REGIME, begin, call, frame, post, refusal, settle
+from tests.mcp_stage import NOBODYS, REGIME, begin, call, frame, hire, post, refusal, settle
 from tests.served_stage import Served, raw, status_of
 
 pytestmark = pytest.mark.xdist_group("mcp")
@@ -74,20 +74,75 @@ def test_another_runs_asks_and_captures_are_not_there(served: Served, other: str
     assert call(served, mine.token, "check_ask", named)["structuredContent"]["state"] == "OPEN"
 
 
+def as_whom(served: Served, token: str) -> Served:
+    """Give the same workspace, called with another token."""
+    changed = Served.__new__(Served)
+    changed.__dict__ |= {**served.__dict__, "token": token}
+    return changed
+
+
 def test_a_run_token_answers_nothing(served: Served) -> None:
-    """Its own ask, over the API that people use: refused, and the ask stays open."""
-    run = begin(served)
+    """Over the API that people use, with a run's token, its agent's and another agent's: whatever it is said to be, the
+    ask stays open. Its requester is refused as such; to another it is not there."""
+    run, other = begin(served), begin(served, hire(served, "bystander"))
+    with served.host.write() as tx:
+        agents_own = agents.issue_token(tx, run.agent, TokenScope.AGENT)
+        strangers = agents.issue_token(tx, other.agent, TokenScope.AGENT)
     ask = call(served, run.token, "request_verb", {"verb": "release.cut", "params": {"version": "mine"}})
     ask = ask["structuredContent"]
-    told = {"option": "approve", **ask["binding"]}
-    served_as_run = Served.__new__(Served)
-    served_as_run.__dict__ |= {**served.__dict__, "token": run.token}
-    answer = served_as_run.call("POST", f"/asks/{ask['id']}/answer", json=told)
-    assert (answer.status_code, answer.json()["reason"]) == (403, "self_approval")
+    refused = {run.token: (403, "self_approval"), agents_own: (403, "self_approval")}
+    refused |= dict.fromkeys((other.token, strangers), (404, "not_found"))
+    for token, expected in refused.items():
+        for option in ("approve", "deny"):
+            told = {"option": option, **ask["binding"]}
+            answer = as_whom(served, token).call("POST", f"/asks/{ask['id']}/answer", json=told)
+            assert (answer.status_code, answer.json()["reason"]) == expected
     with served.host.read() as tx:
         kept = asks.get(tx, ask["id"])
     assert kept is not None
     assert kept.state is AskState.OPEN
+
+
+def test_the_token_of_a_settled_run_does_nothing_over_the_api_either(served: Served) -> None:
+    """Neither look, ask, withdraw nor answer; before it settled it did. What it asked stays open."""
+    run = begin(served, hire(served, "settler"))
+    mine = as_whom(served, run.token)
+    ask = call(served, run.token, "request_verb", {"verb": "release.cut", "params": {"version": "settled"}})
+    ask = ask["structuredContent"]
+    told = {"option": "approve", **ask["binding"]}
+    ways = (
+        ("GET", f"/asks/{ask['id']}", None),
+        ("POST", f"/asks/{ask['id']}/answer", told),
+        ("POST", "/asks", {"question": "Go on?"}),
+        ("POST", "/captures", REGIME),
+        ("POST", f"/asks/{ask['id']}/cancel", {}),
+    )
+    assert mine.call(*ways[0][:2]).status_code == 200
+    settle(served, run)
+    assert [mine.call(method, path, json=body).status_code for method, path, body in ways] == [401] * len(ways)
+    with served.host.read() as tx:
+        kept = asks.get(tx, ask["id"])
+    assert kept is not None
+    assert kept.state is AskState.OPEN
+
+
+def test_another_agents_ask_and_key_are_not_there(served: Served) -> None:
+    """By the token of a run over the API: their ask can be neither seen nor taken back, and their idempotency key names
+    nothing of theirs; one's own does."""
+    owner, other = (as_whom(served, begin(served, hire(served, slug)).token) for slug in ("keeper", "taker"))
+    question = {"question": "Ship it?", "options": ["yes", "no"], "idempotency_key": "the-one"}
+    first = owner.call("POST", "/asks", json=question)
+    assert first.status_code == 201
+    mine = first.json()["id"]
+    assert owner.call("POST", "/asks", json=question).json()["id"] == mine
+    theirs = other.call("POST", "/asks", json={**question, "question": "Mine?"})
+    assert theirs.status_code == 201
+    assert theirs.json()["id"] != mine
+    for method, path in (("GET", f"/asks/{mine}"), ("POST", f"/asks/{mine}/cancel")):
+        answer = other.call(method, path, json={} if method == "POST" else None)
+        assert (answer.status_code, answer.json()["reason"]) == (404, "not_found")
+    assert owner.call("GET", f"/asks/{mine}").json()["state"] == "OPEN"
+    assert owner.call("POST", f"/asks/{mine}/cancel", json={}).status_code == 200
 
 
 def test_a_page_of_another_origin_calls_nothing(served: Served) -> None:
