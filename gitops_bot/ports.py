@@ -22,6 +22,7 @@ from gitops_bot.core.readings import (
     PullRequest,
     Reaction,
     Repository,
+    Review,
 )
 
 
@@ -50,6 +51,9 @@ class Forge(Protocol):
 
     def comment(self, repository: str, comment_id: int) -> Comment | None:
         """Read one comment fresh; None when it is gone."""
+
+    def review(self, repository: str, number: int, review_id: int) -> Review | None:
+        """Read one review of a pull request fresh; None when it is gone."""
 
     def pull_request(self, repository: str, number: int) -> PullRequest | None:
         """Read one pull request fresh; None when there is none."""

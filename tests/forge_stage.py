@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gitops_bot.authority import comments
+from gitops_bot.authority import comments, reviews
 from gitops_bot.authority.asking import EXPIRE_DUTY
 from gitops_bot.authority.comments import Intake
 from gitops_bot.authority.duties import Pace, RowDuty
@@ -98,6 +98,7 @@ def duties_of(
         RowDuty(polling.DUTY, database, poll.one, pace),
         RowDuty(pulls.DUTY, database, watch.one, pace),
         RowDuty(comments.DUTY, database, lambda claimed: comments.take(intake, claimed), pace),
+        RowDuty(reviews.DUTY, database, lambda claimed: reviews.take(intake, claimed), pace),
         RowDuty(outbox.DUTY, database, Outbox(database, routes).lane, pace),
         RowDuty(moves.DUTY, database, advance.one, pace),
         RowDuty(EXPIRE_DUTY, database, Expiry(database).one, pace),

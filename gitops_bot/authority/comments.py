@@ -10,7 +10,7 @@ from typing import Final, assert_never
 
 from gitops_bot.authority import voters
 from gitops_bot.authority.duties import FINISHED, Finished
-from gitops_bot.authority.feedback import HOUR, Case, marks, react, say, show, within_budgets
+from gitops_bot.authority.feedback import HOUR, Case, Remark, marks, react, say, show, within_budgets
 from gitops_bot.authority.rules import Rules, params_of
 from gitops_bot.authority.settling import Counted, Revoked, Settled, Voice, answer
 from gitops_bot.core.asks import APPROVE, DENY, MAX_TEXT, Ask, AskState, late
@@ -82,7 +82,7 @@ def take(intake: Intake, claimed: Claimed) -> Finished:
     try:
         _take(intake, claim)
     except Unavailable as error:
-        _hold(intake, claim, str(error))
+        hold(intake, claim, str(error))
         raise
     return FINISHED
 
@@ -91,40 +91,41 @@ def _take(intake: Intake, claim: Claim) -> None:
     # Step 1: the repository is configured, the pull request carries an ask of ours.
     repository = intake.repositories.get(claim.facts["repository_id"])
     if repository is None:
-        return _ignore(intake, claim, "unknown repository")
+        return ignore(intake, claim, "unknown repository")
     # Step 2: the comment, read fresh; from here on only this reading counts.
     comment = intake.forge.comment(repository, claim.facts["comment_id"])
     if comment is None or comment.repository_id != claim.facts["repository_id"]:
-        return _ignore(intake, claim, "the comment is gone")
+        return ignore(intake, claim, "the comment is gone")
     with intake.database.read() as tx:
         row = captures.pull_request(tx, claim.facts["repository_id"], comment.pull_request)
         ask = asks.get(tx, row.ask) if row is not None else None
     if row is None or ask is None:
-        return _ignore(intake, claim, "no ask of ours")
+        return ignore(intake, claim, "no ask of ours")
     case = Case(claim, repository, row, ask, comment)
     # Step 3: a user's own comment.
     author = _author(case, intake.forge.self_id() if intake.bot is None else intake.bot)
     if author is not None:
         return _refuse(intake, case, author)
     # Step 4: it parses, and names the trace id of this pull request's ask.
-    judgement = judge(parse(comment.body), _trace_id(ask))
+    judgement = judge(parse(comment.body), trace_id_of(ask))
     match judgement.outcome:
         case Outcome.SILENT:
-            return _ignore(intake, claim, "no command")
+            return ignore(intake, claim, "no command")
         case Outcome.HELP | Outcome.STATUS:
             return _inform(intake, case, judgement)
         case Outcome.NEAR_MISS:
-            return _reply_no(intake, case, Reason(judgement.reason), replies.near_miss(judgement, comment.id))
+            return reply_no(intake, case, Reason(judgement.reason), replies.near_miss(judgement, comment.id))
         case Outcome.APPROVE if ask.state is not AskState.OPEN:
             refused = late(ask)
-            return _reply_no(intake, case, refused.reason, replies.late(refused, comment.id))
+            return reply_no(intake, case, refused.reason, replies.late(refused, comment.id))
         case Outcome.APPROVE | Outcome.DENY:
             return _decide(intake, case, judgement)
         case _:
             assert_never(judgement.outcome)
 
 
-def _trace_id(ask: Ask) -> TraceId:
+def trace_id_of(ask: Ask) -> TraceId:
+    """Give the trace id that an ask of a capture is about."""
     assert ask.action is not None
     return TraceId(str(params_of(ask.action)["trace_id"]))
 
@@ -189,10 +190,10 @@ def standing(pull: PullRequest | None, row: PullRequestRow) -> Refused | None:
     return None
 
 
-def _read(intake: Intake, case: Case, decision: Decision) -> voters.Held | Refused:
-    comment = case.comment
+def _read(intake: Intake, case: Remark, decision: Decision) -> voters.Held | Refused:
+    said = case.said
     return voters.read(
-        intake.forge, intake.rules, case.repository, case.ask, comment.author_id, comment.author_login, decision
+        intake.forge, intake.rules, case.repository, case.ask, said.author_id, said.author_login, decision
     )
 
 
@@ -240,10 +241,10 @@ def _claimed(intake: Intake, case: Case) -> None:
 # Step 9: what the author and the readers get back (`authority.feedback`), all through the outbox.
 
 
-def _close_claim(tx: Tx, case: Case, state: ClaimState, reason: str | None, facts: Mapping[str, Fact]) -> bool:
-    seen: dict[str, Fact] = {"account": case.comment.author_id, "pull": case.thread}
+def _close_claim(tx: Tx, case: Remark, state: ClaimState, reason: str | None, facts: Mapping[str, Fact]) -> bool:
+    seen: dict[str, Fact] = {"account": case.said.author_id, "pull": case.thread}
     return claims.settle(
-        tx, case.claim, state, reason, ask=case.ask.id, facts={**seen, **facts}, evidence=case.comment.raw
+        tx, case.claim, state, reason, ask=case.ask.id, facts={**seen, **facts}, evidence=case.said.raw
     )
 
 
@@ -254,9 +255,9 @@ def _refuse(intake: Intake, case: Case, refused: Refused) -> None:
             react(tx, case, Reaction.CONFUSED)
 
 
-def _close_refused(tx: Tx, case: Case, reason: Reason, facts: Mapping[str, Fact]) -> bool:
+def _close_refused(tx: Tx, case: Remark, reason: Reason, facts: Mapping[str, Fact]) -> bool:
     """Refuse a claim with its reason; one ledger entry a person, pull request and hour, so that nobody floods it."""
-    said = f"{case.comment.author_id}@{case.thread}"
+    said = f"{case.said.author_id}@{case.thread}"
     first = claims.replies_since(tx, Channel.FORGE, tx.now - HOUR, f'"told":"{said}"') == 0
     if not _close_claim(tx, case, ClaimState.REFUSED, reason, {**facts, **({"told": said} if first else {})}):
         return False
@@ -265,7 +266,7 @@ def _close_refused(tx: Tx, case: Case, reason: Reason, facts: Mapping[str, Fact]
     return True
 
 
-def _ledger_refusal(tx: Tx, case: Case, reason: Reason) -> None:
+def _ledger_refusal(tx: Tx, case: Remark, reason: Reason) -> None:
     entry = Entry(
         EventKind.VOTE_REFUSED,
         tx.now,
@@ -273,16 +274,20 @@ def _ledger_refusal(tx: Tx, case: Case, reason: Reason) -> None:
         capture=case.row.capture,
         channel=Channel.FORGE.value,
         reason=reason,
-        facts={"account": case.comment.author_id, "claim": case.claim.id, "comment": case.comment.id},
+        facts={"account": case.said.author_id, "claim": case.claim.id, _noun(case): case.said.id},
     )
     ledger.append(tx, entry)
+
+
+def _noun(case: Remark) -> str:
+    return "comment" if isinstance(case, Case) else "review"
 
 
 _UNANSWERED: Final = (Reason.FROM_BOT, Reason.UNKNOWN_PRINCIPAL)
 """Refusals of those who are nobody here: not even a reaction, or anybody could make the bot write."""
 
 
-def _is_heard(intake: Intake, case: Case) -> bool:
+def _is_heard(intake: Intake, case: Remark) -> bool:
     """Tell whether the author is somebody who may vote; nobody else is answered in words. The forge is asked only while
     the budgets allow an answer."""
     with intake.database.read() as tx:
@@ -291,11 +296,11 @@ def _is_heard(intake: Intake, case: Case) -> bool:
     held = _read(intake, case, Decision.DENY)
     if isinstance(held, Refused):
         return False
-    allowed = voters.under_policy(intake.rules, case.ask, case.comment.author_id, Decision.DENY, held)
+    allowed = voters.under_policy(intake.rules, case.ask, case.said.author_id, Decision.DENY, held)
     return isinstance(allowed, Allowed)
 
 
-def _reply_no(intake: Intake, case: Case, reason: Reason, text: str) -> None:
+def reply_no(intake: Intake, case: Remark, reason: Reason, text: str) -> None:
     """Refuse with one short reply, only to people who may vote, within the budgets of an hour."""
     heard = _is_heard(intake, case)
     with intake.database.write() as tx:
@@ -314,7 +319,7 @@ def _inform(intake: Intake, case: Case, judgement: Judgement) -> None:
         if not _close_claim(tx, case, ClaimState.IGNORED, None, facts) or not heard:
             return
         if asked is Outcome.HELP:
-            say(tx, case, replies.help_text(_trace_id(case.ask), case.comment.id))
+            say(tx, case, replies.help_text(trace_id_of(case.ask), case.comment.id))
         else:
             show(tx, case)
             react(tx, case, Reaction.EYES)
@@ -333,14 +338,16 @@ def _move(intake: Intake, case: Case, gone: Refused) -> None:
                 intake.moved(tx, case.row.capture)
 
 
-def _ignore(intake: Intake, claim: Claim, why: str) -> None:
+def ignore(intake: Intake, claim: Claim, why: str) -> None:
+    """Close a claim that is nothing to answer, with a word for the record."""
     with intake.database.write() as tx:
         if claims.settle(tx, claim, ClaimState.IGNORED, None, ask=None, facts={"why": why}, evidence=None):
             facts = {"claim": claim.id, "why": why}
             ledger.append(tx, Entry(EventKind.CLAIM_IGNORED, tx.now, channel=Channel.FORGE.value, facts=facts))
 
 
-def _hold(intake: Intake, claim: Claim, why: str) -> None:
+def hold(intake: Intake, claim: Claim, why: str) -> None:
+    """Keep a claim for which a look-up failed; its duty tries again."""
     why = storable(why)[:200]
     with intake.database.write() as tx:
         held = claims.settle(tx, claim, ClaimState.HELD, None, ask=claim.ask, facts={"held": why}, evidence=None)

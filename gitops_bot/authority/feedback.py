@@ -9,7 +9,7 @@ from typing import Final
 
 from gitops_bot.core.asks import Ask
 from gitops_bot.core.errors import Fact
-from gitops_bot.core.readings import Comment, Reaction
+from gitops_bot.core.readings import Comment, Reaction, Review
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.forge import replies
 from gitops_bot.store import captures, claims, outbox
@@ -23,14 +23,14 @@ REPLIES_A_PULL_REQUEST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A claim with what was read for it; each step adds what it established."""
+class Remark:
+    """A claim with what somebody wrote on a pull request of the bot's: enough to answer in words, and no more."""
 
     claim: Claim
     repository: str
     row: PullRequestRow
     ask: Ask
-    comment: Comment
+    said: Comment | Review
 
     @property
     def lane(self) -> str:
@@ -41,6 +41,24 @@ class Case:
     def thread(self) -> str:
         """The pull request by the repository's numeric id and its number."""
         return f"{self.row.repository_id}#{self.row.number}"
+
+    @property
+    def marker(self) -> str:
+        """The hidden line by which the reply is found again."""
+        of = replies.review_marker if isinstance(self.said, Review) else replies.reply_marker
+        return of(self.said.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Remark):
+    """A claim with the comment that was read for it; each step adds what it established."""
+
+    said: Comment
+
+    @property
+    def comment(self) -> Comment:
+        """The comment."""
+        return self.said
 
 
 def react(tx: Tx, case: Case, reaction: Reaction) -> None:
@@ -61,7 +79,7 @@ def show(tx: Tx, case: Case) -> None:
         )
 
 
-def within_budgets(tx: Tx, case: Case) -> bool:
+def within_budgets(tx: Tx, case: Remark) -> bool:
     """Tell whether this person and this pull request may get another reply in this hour."""
     since, counted = tx.now - HOUR, marks(case)
     to_person = claims.replies_since(tx, Channel.FORGE, since, f'"replied_to":{counted["replied_to"]},')
@@ -69,17 +87,17 @@ def within_budgets(tx: Tx, case: Case) -> bool:
     return to_person < REPLIES_A_PERSON and on_thread < REPLIES_A_PULL_REQUEST
 
 
-def marks(case: Case) -> dict[str, Fact]:
+def marks(case: Remark) -> dict[str, Fact]:
     """Give the facts by which replies are counted; `replying` only keeps a comma behind the number."""
-    return {"replied_on": case.thread, "replied_to": case.comment.author_id, "replying": True}
+    return {"replied_on": case.thread, "replied_to": case.said.author_id, "replying": True}
 
 
-def say(tx: Tx, case: Case, text: str) -> None:
+def say(tx: Tx, case: Remark, text: str) -> None:
     """Write one reply; that it is within the budgets is *not* checked."""
     payload = {
         "repository": case.repository,
         "number": case.row.number,
-        "marker": replies.reply_marker(case.comment.id),
+        "marker": case.marker,
         "body": text,
     }
     outbox.enqueue(tx, outbox.Effect(f"reply:{case.claim.source}", case.lane, "forge.reply", payload))

@@ -7,14 +7,14 @@ the bot opened. One comment is one claim, however often and by whatever way it i
 import enum
 from typing import Final, assert_never
 
-from gitops_bot.authority import edits
+from gitops_bot.authority import edits, reviews
 from gitops_bot.authority.comments import leave_hint
 from gitops_bot.core.errors import Fact
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.readings import CommentHint
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.forge.grammar import Silent, parse
-from gitops_bot.forge.hooks.grammar import CheckPressed, Hint, Ignored, InstallationChanged, Ping, PullHint
+from gitops_bot.forge.hooks.grammar import CheckPressed, Hint, Ignored, InstallationChanged, Ping, PullHint, ReviewHint
 from gitops_bot.store import captures, claims, due, ledger, outbox
 from gitops_bot.store.engine import Tx
 
@@ -59,6 +59,8 @@ def delivered(tx: Tx, hint: Hint, app_id: int) -> bool:
                 return False
             due.set_due(tx, PULLS_DUTY, row.repository, tx.now)
             return True
+        case ReviewHint():
+            return _reviewed(tx, hint)
         case CheckPressed():
             return _pressed(tx, hint)
         case InstallationChanged():
@@ -85,6 +87,13 @@ def _comment_delivered(tx: Tx, hint: CommentHint) -> bool:
     # What changed, and that it did, is for the poll to see: it keeps how far each comment was noted.
     due.set_due(tx, POLL_DUTY, row.repository, tx.now)
     return True
+
+
+def _reviewed(tx: Tx, hint: ReviewHint) -> bool:
+    """Leave a claim where a review of a pull request of the bot's may hold a command; the text is only a filter."""
+    if captures.pull_request(tx, hint.repository_id, hint.number) is None or isinstance(parse(hint.body), Silent):
+        return False
+    return reviews.leave_hint(tx, hint.repository_id, hint.review_id, hint.number)
 
 
 def _pressed(tx: Tx, hint: CheckPressed) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from gitops_bot.authority import comments, operator_claims
+from gitops_bot.authority import comments, operator_claims, reviews
 from gitops_bot.authority.asking import EXPIRE_DUTY
 from gitops_bot.authority.comments import Intake
 from gitops_bot.authority.duties import Pace, RowDuty
@@ -224,6 +224,7 @@ def _forge_duties(settings: Settings, database: Database, rules: Rules, place: P
         RowDuty(polling.DUTY, database, poll.one, pace),
         RowDuty(pulls.DUTY, database, watch.one, pace),
         RowDuty(comments.DUTY, database, lambda claimed: comments.take(intake, claimed), pace),
+        RowDuty(reviews.DUTY, database, lambda claimed: reviews.take(intake, claimed), pace),
     ]
 
 

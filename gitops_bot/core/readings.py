@@ -99,6 +99,19 @@ class Comment:
     pull: PullRequest | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A review of a pull request, read fresh. Nothing in it ever acts; `raw` is the forge's answer as bytes."""
+
+    id: int
+    pull_request: int
+    author_id: int
+    author_login: str
+    author_type: str
+    body: str
+    raw: bytes
+
+
 class Permission(StrEnum):
     """Repository permission, ordered by `PERMISSION_ORDER`; from `role_name`, for `permission` folds maintain and
     triage away (facts/github.md)."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gitops_bot.core.canonical import canonical
 from gitops_bot.core.errors import Malformed, Unavailable
-from gitops_bot.core.readings import Closing, Comment, CommentHint, Permission, PullRequest, Repository
+from gitops_bot.core.readings import Closing, Comment, CommentHint, Permission, PullRequest, Repository, Review
 
 COMMENT_QUERY: Final = """\
 query($id: ID!) {
@@ -146,6 +146,21 @@ def comment(document: object, node: object) -> Comment:
     )
 
 
+def review(document: object) -> Review:
+    """Read a review (GitHub REST, reviews). Whether it was edited is not asked for: nothing in it acts."""
+    author = document.get("user") if isinstance(document, Mapping) else None
+    known = isinstance(author, Mapping)
+    return Review(
+        id=member(document, "id", "integer"),
+        pull_request=_number(document, "pull_request_url"),
+        author_id=member(author, "id", "integer") if known else 0,
+        author_login=member(author, "login", "string") if known else "ghost",
+        author_type=member(author, "type", "string") if known else "",
+        body=_text(document, "body"),
+        raw=evidence(document),
+    )
+
+
 def _pull_of(node: object) -> PullRequest | None:
     """Read the pull request that came with a comment's edit state; None on a plain issue."""
     found = node.get("pullRequest") if isinstance(node, Mapping) else None
@@ -246,9 +261,9 @@ def _text(document: object, path: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(document: object) -> int:
-    """Read the number of the thread from `issue_url`, which ends in it."""
-    tail = str(member(document, "issue_url", "string")).rsplit("/", 1)[-1]
+def _number(document: object, path: str = "issue_url") -> int:
+    """Read the number of the thread from its address, which ends in it."""
+    tail = str(member(document, path, "string")).rsplit("/", 1)[-1]
     if not (tail.isascii() and tail.isdigit() and len(tail) < 19):
-        raise Unavailable("the forge's answer has no number at issue_url")
+        raise Unavailable(f"the forge's answer has no number at {path}")
     return int(tail)

@@ -111,6 +111,11 @@ class App:
         self.now, self.elapsed = now, elapsed
         self._wire = Transport(api_url, Signer(app_id, private_key, now))
 
+    @property
+    def wire(self) -> Transport:
+        """The way to what is the App's own, by its JWT."""
+        return self._wire
+
     def close(self) -> None:
         """Close the connections that are kept open."""
         self._wire.close()

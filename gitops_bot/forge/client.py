@@ -23,6 +23,7 @@ from gitops_bot.core.readings import (
     PullRequest,
     Reaction,
     Repository,
+    Review,
 )
 from gitops_bot.forge import answers, checks, listings, teams
 from gitops_bot.forge.answers import member
@@ -98,6 +99,12 @@ class GitHubForge:
         if data is None or data.get("node") is None:
             return None
         return answers.comment(answer.data, data["node"])
+
+    def review(self, repository: str, number: int, review_id: int) -> Review | None:
+        """Read one review of a pull request fresh (GitHub REST, reviews); None when it is gone."""
+        path = _path(repository, f"pulls/{number:d}/reviews/{review_id:d}")
+        answer = self._at(repository).send("GET", path, also=_ABSENT)
+        return None if answer.status in _ABSENT else answers.review(answer.data)
 
     def pull_request(self, repository: str, number: int) -> PullRequest | None:
         """Read one pull request fresh; None when there is none."""

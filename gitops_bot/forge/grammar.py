@@ -175,6 +175,13 @@ def exact_line(command: Command, trace_id: TraceId) -> str:
     return f"{command.value} {trace_id}" if command in (Command.APPROVE, Command.DENY) else command.value
 
 
+def meant(parsed: Parsed) -> Command | None:
+    """Tell which command a text is, or almost is; None for any other text."""
+    if isinstance(parsed, Silent):
+        return None
+    return parsed.command if isinstance(parsed, NearMiss) else _command_of(parsed)
+
+
 def _is_shown_as_code_or_quote(line: str) -> bool:
     """Tell whether a reader of the rendered page sees the line's start as code, a quote, HTML or a link."""
     word = line.lstrip()

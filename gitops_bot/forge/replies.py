@@ -89,6 +89,12 @@ def reply_marker(comment_id: int) -> str:
     return f"<!-- gitops-bot:reply={comment_id} -->"
 
 
+def review_marker(review_id: int) -> str:
+    """Give the hidden line by which the reply to a review is found again; its number is of another row than a
+    comment's."""
+    return f"<!-- gitops-bot:reply=review-{review_id} -->"
+
+
 def pasted(*lines: str) -> str:
     """Write lines for a person to paste: indented, so that they are shown as code and never run from here."""
     return "\n".join(f"    {line}" for line in lines)
@@ -157,6 +163,21 @@ def near_miss(judgement: Judgement, comment_id: int = 0) -> str:
             f"{said} The exact line is:",
             "",
             pasted(judgement.reply_line or Command.HELP.value),
+            "",
+        ]
+    )
+
+
+def in_review(command: Command, trace_id: TraceId, review_id: int = 0) -> str:
+    """Write the one short reply to a command in a review: the code, where commands count, the exact line."""
+    said = f"Nothing was done (`{Reason.NEAR_MISS.value}`). A command counts only as a comment in the conversation of"
+    return "\n".join(
+        [
+            review_marker(review_id),
+            "",
+            f"{said} this pull request, never in a review, whatever the review says. The exact line is:",
+            "",
+            pasted(exact_line(command, trace_id)),
             "",
         ]
     )

@@ -3,7 +3,7 @@
 What is checked is their form (GitHub REST, check runs); whether the commit exists is the caller's question.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -50,10 +50,11 @@ class Wish:
 
 
 class Checks:
-    """Every check run of every repository."""
+    """Every check run of every repository. A button that was pressed is handed to `pressed`."""
 
-    def __init__(self, ids: Ids) -> None:
+    def __init__(self, ids: Ids, pressed: Callable[[Check, str, int], None] = lambda *_: None) -> None:
         self._ids = ids
+        self._pressed = pressed
         self.runs: dict[int, Check] = {}
 
     def create(self, repository: Repository, app: App, head_sha: str, wish: Wish, now: int) -> Check:
@@ -95,6 +96,16 @@ class Checks:
         """List those of a commit, newest first."""
         every = reversed(self.runs.values())
         return tuple(found for found in every if (found.repository_id, found.head_sha) == (repository.id, head_sha))
+
+    def press(self, check: Check, identifier: str, presser_id: int) -> None:
+        """Press a button; that the presser may is *not* checked.
+
+        Raises:
+            Rejected: 404, it shows no such button.
+        """
+        if identifier not in {action["identifier"] for action in check.actions}:
+            raise not_found()
+        self._pressed(check, identifier, presser_id)
 
     def _put(self, check: Check) -> Check:
         self.runs[check.id] = check

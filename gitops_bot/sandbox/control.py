@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitops_bot.sandbox.checks import Check
 from gitops_bot.sandbox.disturbing import Disturbances
-from gitops_bot.sandbox.records import App, Comment, Reaction, Thread
+from gitops_bot.sandbox.records import App, Comment, Reaction, Role, Thread
 
 
 class Control(Disturbances):
@@ -52,6 +52,35 @@ class Control(Disturbances):
         with self.world.lock:
             comment = self.world.model.comments.comment(self._repository(full_name), comment_id)
             self.world.model.comments.delete_comment(comment, self._account_id(login))
+
+    def review(self, full_name: str, number: int, login: str, body: str, event: str = "COMMENT") -> int:
+        """Review a pull request (`APPROVE`, `REQUEST_CHANGES` or `COMMENT`); the review's id."""
+        with self.world.lock:
+            repository = self._repository(full_name)
+            self.world.tips(repository)
+            thread, author = self.world.model.threads.pull(repository, number), self._account_id(login)
+            return self.world.model.reviews.submit(thread, author, event, body, self.world.now()).id
+
+    def edit_review(self, full_name: str, number: int, review_id: int, login: str, body: str) -> None:
+        """Edit a review as its author or anybody with write access."""
+        with self.world.lock:
+            found = self.world.model.reviews.review(self._repository(full_name), number, review_id)
+            self.world.model.reviews.edit(found, self._account_id(login), body)
+
+    def delete_review(self, full_name: str, number: int, review_id: int) -> None:
+        """Let a review be gone."""
+        with self.world.lock:
+            self.world.model.reviews.delete(
+                self.world.model.reviews.review(self._repository(full_name), number, review_id)
+            )
+
+    def press(self, full_name: str, check_id: int, login: str, identifier: str) -> None:
+        """Press a button of a check run as anybody who sees it; whom GitHub lets press is nothing to rely on."""
+        with self.world.lock:
+            repository, presser = self._repository(full_name), self._account_id(login)
+            self.world.model.directory.require(repository, presser, Role.READ)
+            found = self.world.model.checks.check(repository, check_id)
+            self.world.model.checks.press(found, identifier, presser)
 
     def push(self, full_name: str, branch: str, files: Mapping[str, bytes | None], login: str) -> str:
         """Push one commit with files (None removes one); a new branch starts at the default one. The new head."""

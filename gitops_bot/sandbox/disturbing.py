@@ -88,6 +88,12 @@ class Disturbances(Setup):
         with self.world.lock:
             return self.world.model.hooks.log(self.world.model.hooks.hook(self._repository(full_name), hook_id))
 
+    def app_deliveries(self, app_id: int) -> tuple[Delivery, ...]:
+        """Give the deliveries to an app's webhook, newest first."""
+        with self.world.lock:
+            hook = self.world.model.hooks.of_app(app_id)
+            return () if hook is None else self.world.model.hooks.log(hook)
+
     @property
     def requests(self) -> Counter[tuple[str, str]]:
         """Count of API requests by (method, route), such as `("GET", "/repos/{owner}/{repo}/issues/comments")`."""

@@ -1,4 +1,4 @@
-"""Webhooks of repositories, what was sent to whom, and what happens on the way. Pure.
+"""Webhooks of repositories and of apps, what was sent to whom, and what happens on the way. Pure.
 
 Deliveries are never sent again by themselves, and their order promises nothing (GitHub, webhooks). Addresses are on
 this machine only. Signing and the JSON are `payloads`, sending is `deliverer`.
@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 from gitops_bot.sandbox.records import Ids, Repository
 from gitops_bot.sandbox.refusals import Rejected, invalid, not_found
 
-EVENTS: Final = ("issue_comment", "pull_request")
+EVENTS: Final = ("issue_comment", "pull_request", "pull_request_review")
+APP_EVENTS: Final = ("check_run", *EVENTS)
+"""What an app may be told of besides its installations, of which it always is."""
 KEPT: Final = 1000
 """Deliveries of one repository that the log keeps."""
 
@@ -30,7 +32,8 @@ class Mishap(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A webhook. Without a secret its deliveries carry no signature."""
+    """A webhook of a repository, or with `app_id` the one of an app (its `repository_id` is 0). Without a secret its
+    deliveries carry no signature."""
 
     id: int
     repository_id: int
@@ -39,13 +42,15 @@ class Hook:
     events: tuple[str, ...]
     active: bool
     created_at: int
+    app_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One attempt: the id stands in the log, the guid is what the receiver sees, and stays when it is sent again.
 
-    `status_code` is 0 until an answer came; `answered` tells headers and text of it.
+    `status_code` is 0 until an answer came; `answered` tells headers and text of it. `repository_id` and
+    `installation_id` are what it tells about.
     """
 
     id: int
@@ -61,6 +66,8 @@ class Delivery:
     status: str = "pending"
     duration: float = 0.0
     answered: tuple[Mapping[str, str], str] = ({}, "")
+    repository_id: int | None = None
+    installation_id: int | None = None
 
 
 def checked_url(text: str) -> str:
@@ -105,6 +112,28 @@ class Hooks:
         made = Hook(self._ids.take(), repository.id, checked_url(url), secret or None, events, True, now)
         self.registered[made.id] = made
         return made
+
+    def set_app_hook(self, app_id: int, url: str, secret: str | None, events: tuple[str, ...], now: int) -> Hook:
+        """Give an app its one webhook, in place of an earlier one; its log stays.
+
+        Raises:
+            Rejected: 422, an event that never happens here, or an address elsewhere.
+        """
+        if any(event not in APP_EVENTS for event in events):
+            raise invalid("Hook", "events", "invalid")
+        standing = self.of_app(app_id)
+        number = self._ids.take() if standing is None else standing.id
+        made = Hook(number, 0, checked_url(url), secret or None, events, True, now, app_id)
+        self.registered[number] = made
+        return made
+
+    def of_app(self, app_id: int) -> Hook | None:
+        """Give an app's webhook."""
+        return next((found for found in self.registered.values() if found.app_id == app_id), None)
+
+    def current(self, hook: Hook) -> Hook | None:
+        """Give a webhook as it is now; None where it is gone."""
+        return self.registered.get(hook.id)
 
     def change(self, hook: Hook, *, active: bool | None = None, secret: str | None = None) -> Hook:
         """Switch a webhook on or off, or give it another secret; None leaves it."""

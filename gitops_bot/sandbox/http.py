@@ -155,12 +155,13 @@ def routes() -> tuple[Route, ...]:
         graphql,
         hooks,
         pulls,
+        reviews,
         rulesets,
         teams,
     )
 
-    nouns = (accounts, apps, checks, comments, compare, contents, gitdata, graphql, hooks, pulls, rulesets, teams)
-    return tuple(route for noun in nouns for route in noun.ROUTES)
+    nouns = (accounts, apps, checks, comments, compare, contents, gitdata, graphql, hooks, pulls, reviews, rulesets)
+    return tuple(route for noun in (*nouns, teams) for route in noun.ROUTES)
 
 
 def application(control: Control, secret: str | None = None) -> "Flask":

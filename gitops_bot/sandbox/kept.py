@@ -22,6 +22,7 @@ from gitops_bot.sandbox.records import (
     Pull,
     Reaction,
     Repository,
+    Review,
     Role,
     Session,
     Thread,
@@ -36,7 +37,7 @@ Tables = Mapping[str, dict[Any, Any]]
 _RECORDS: Final[Mapping[str, type]] = {
     record.__name__: record
     for record in (Account, App, Check, Comment, Delivery, Edit, Hook, Installation, Pull, Reaction, Registration,
-                   Repository, Ruleset, Session, Team, Thread)
+                   Repository, Review, Ruleset, Session, Team, Thread)
 }  # fmt: skip
 _WORDS: Final[Mapping[str, type[Enum]]] = {word.__name__: word for word in (AccountType, Membership, Role)}
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from gitops_bot.sandbox import page_acts
 from gitops_bot.sandbox.page_text import INDEX, LAYOUT, MACROS, PULL, STYLE
-from gitops_bot.sandbox.records import AccountType, Comment, Pull, Repository, Thread, timestamp
+from gitops_bot.sandbox.records import AccountType, Comment, Pull, Repository, Review, Thread, timestamp
 from gitops_bot.sandbox.refusals import Rejected
 from gitops_bot.sandbox.world import World
 
@@ -133,6 +133,7 @@ def _pull_values(world: World, full_name: str, number: int) -> dict[str, object]
         "head_sha": thread.pull.head_sha,
         "body": thread.body or "",
         "checks": _checks(world, repository, thread),
+        "reviews": [_review(world, found) for found in world.model.reviews.reviews_of(repository, number)],
         "comments": [_comment(world, found) for found in world.model.comments.comments_of(repository, number)],
     }
 
@@ -151,10 +152,21 @@ def _checks(world: World, repository: Repository, thread: Thread) -> list[dict[s
             "kind": kinds.get(check.conclusion or "", ""),
             "title": check.output[0] or "",
             "app": check.app.slug,
-            "buttons": [action["label"] for action in check.actions],
+            "id": check.id,
+            "buttons": [(action["label"], action["identifier"]) for action in check.actions],
         }
         for check in world.model.checks.of_commit(repository, thread.pull.head_sha)
     ]
+
+
+def _review(world: World, found: Review) -> dict[str, object]:
+    return {
+        "id": found.id,
+        "author": world.model.directory.accounts[found.author_id].login,
+        "at": _moment(found.submitted_at),
+        "state": found.state.replace("_", " ").lower(),
+        "body": found.body,
+    }
 
 
 def _comment(world: World, found: Comment) -> dict[str, object]:

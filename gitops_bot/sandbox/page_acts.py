@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gitops_bot.sandbox.records import Account, Comment, Repository, Thread
+from gitops_bot.sandbox.records import Account, Comment, Repository, Role, Thread
 from gitops_bot.sandbox.refusals import Rejected
 from gitops_bot.sandbox.world import World
 
@@ -81,6 +81,21 @@ def _react(act: Act) -> str:
     return f"issuecomment-{found.id}"
 
 
+def _review(act: Act) -> str:
+    event, body = act.form.get("event", ""), act.form.get("body", "")
+    made = act.world.model.reviews.submit(act.thread, act.account.id, event, body, act.world.now())
+    return f"pullrequestreview-{made.id}"
+
+
+def _press(act: Act) -> str:
+    text = act.form.get("check", "")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else -1
+    act.world.model.directory.require(act.repository, act.account.id, Role.READ)
+    found = act.world.model.checks.check(act.repository, number)
+    act.world.model.checks.press(found, act.form.get("identifier", ""), act.account.id)
+    return ""
+
+
 def _state(state: str) -> Callable[[Act], str]:
     def change(act: Act) -> str:
         act.world.model.threads.edit_thread(act.thread, act.account.id, act.world.now(), state=state)
@@ -120,6 +135,8 @@ def _merge(act: Act) -> str:
 ACTS: Final[Mapping[str, Callable[[Act], str]]] = MappingProxyType(
     {
         "comment": _comment,
+        "review": _review,
+        "press": _press,
         "edit": _edit,
         "minimise": _minimise,
         "delete": _delete,

@@ -88,8 +88,13 @@ PULL: Final = """{% extends "layout" %}{% import "macros" as m %}{% block body %
 <article><header><b>{{ author }}</b> opened this {{ at }}</header><pre>{{ body }}</pre></article>
 {% if checks %}<h2>Checks of the head</h2><ul class="list">{% for check in checks %}<li>
 <span class="state {{ check.kind }}">{{ check.state }}</span> <b>{{ check.name }}</b> {{ check.title }}
-<span class="note">by {{ check.app }}{% for label in check.buttons %} · [{{ label }}]{% endfor %}</span></li>
+<span class="note">by {{ check.app }}</span><div class="acts">{% for label, identifier in check.buttons %}
+{{ m.act(name, number, acting, "press", label, fields={"check": check.id, "identifier": identifier}) }}
+{% endfor %}</div></li>
 {% endfor %}</ul>{% endif %}
+{% for review in reviews %}<article id="pullrequestreview-{{ review.id }}"><header><b>{{ review.author }}</b>
+<span>reviewed {{ review.at }}</span><span class="pill">{{ review.state }}</span></header>
+<pre>{{ review.body }}</pre></article>{% endfor %}
 {% for comment in comments %}<article id="issuecomment-{{ comment.id }}"><header><b>{{ comment.author }}</b>
 <span>{{ comment.at }}</span>{% for mark in comment.marks %}<span class="pill">{{ mark }}</span>{% endfor %}
 <a class="id" href="#issuecomment-{{ comment.id }}">{{ comment.id }}</a></header>
@@ -112,7 +117,9 @@ PULL: Final = """{% extends "layout" %}{% import "macros" as m %}{% block body %
 <form class="whole" method="post" action="/{{ name }}/pull/{{ number }}/comment">
 <input type="hidden" name="login" value="{{ acting }}">
 <textarea name="body" rows="5" required aria-label="Comment">{{ draft }}</textarea>
-<p><button class="main">Comment as {{ acting }}</button></p></form>
+<p><button class="main">Comment as {{ acting }}</button>
+<button name="event" value="COMMENT" formaction="/{{ name }}/pull/{{ number }}/review">Review as {{ acting }}</button>
+</p></form>
 <h2>As {{ acting }}</h2><div class="acts">
 {% if is_open %}{{ m.act(name, number, acting, "draft" if state != "draft" else "ready",
 "Convert to draft" if state != "draft" else "Ready for review") }}

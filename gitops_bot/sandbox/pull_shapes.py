@@ -5,7 +5,7 @@ import base64
 
 from gitops_bot.sandbox import shapes
 from gitops_bot.sandbox.git import Commit, Entry, GitObject, Signature
-from gitops_bot.sandbox.records import Node, Repository, Thread, node_id, timestamp
+from gitops_bot.sandbox.records import Node, Repository, Review, Thread, node_id, timestamp
 from gitops_bot.sandbox.shapes import Shape, repository_url
 from gitops_bot.sandbox.world import World
 
@@ -90,6 +90,27 @@ def full_pull(world: World, found: Thread) -> Shape:
         "additions": added,
         "deletions": deleted,
         "changed_files": files,
+    }
+
+
+def review(world: World, found: Review) -> Shape:
+    """Show a review (pull-request-review)."""
+    directory = world.model.directory
+    there = directory.repositories[found.repository_id]
+    page = f"{world.url}/{directory.full_name(there)}/pull/{found.number}#pullrequestreview-{found.id}"
+    pull_url = f"{repository_url(world, there)}/pulls/{found.number}"
+    return {
+        "id": found.id,
+        "node_id": node_id(Node.REVIEW, there.id, found.id),
+        "user": shapes.user(world, directory.accounts[found.author_id]),
+        "body": found.body,
+        "state": found.state,
+        "html_url": page,
+        "pull_request_url": pull_url,
+        "author_association": shapes.association(world, there, found.author_id),
+        "_links": {"html": {"href": page}, "pull_request": {"href": pull_url}},
+        "submitted_at": timestamp(found.submitted_at),
+        "commit_id": found.commit_id,
     }
 
 

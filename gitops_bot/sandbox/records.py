@@ -161,6 +161,20 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """A review of a pull request as it was submitted, at the head of then; `state` is one of `reviews.STATES`."""
+
+    id: int
+    repository_id: int
+    number: int
+    author_id: int
+    body: str
+    state: str
+    commit_id: str
+    submitted_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reaction:
     """A reaction to a comment; at most one a person and content."""
 
@@ -192,12 +206,15 @@ class Node(StrEnum):
     ISSUE = "I"
     PULL_REQUEST = "PR"
     COMMENT = "IC"
+    REVIEW = "PRR"
     REACTION = "REA"
     REF = "REF"
     COMMIT = "C"
     TREE = "T"
     BLOB = "B"
     APP = "A"
+    INSTALLATION = "MDI"
+    CHECK_SUITE = "CS"
     CHECK_RUN = "CR"
     TEAM = "TE"
     EDIT = "UCE"

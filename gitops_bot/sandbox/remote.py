@@ -24,16 +24,18 @@ if TYPE_CHECKING:
 PATH: Final = "/_control"
 SETTING_UP: Final = (
     *("add_account", "add_token", "expire_token", "add_app", "installation_token", "rename", "add_repository", "grant"),
-    *("add_team", "set_membership", "hide_teams", "add_hook", "change_hook", "stop_clock"),
+    *("add_team", "set_membership", "hide_teams", "add_hook", "change_hook", "set_app_hook", "stop_clock"),
     *("install", "suspend_installation", "remove_installation"),
 )
 DISTURBING: Final = (
     *("fail_next", "slow_next", "secondary_limit", "move_head_after", "clear_faults", "obey_limits", "mishap"),
     *("hold_deliveries", "release_deliveries", "redeliver", "deliveries", "reset_counters", "count_requests"),
+    "app_deliveries",
 )
 PLAYING: Final = (
     *("issue", "comment", "edit_comment", "minimise", "delete_comment", "push", "merge", "react", "set_state"),
     *("set_draft", "lock_thread", "comments", "reactions", "threads", "thread", "branches", "checks"),
+    *("review", "edit_review", "delete_review", "press"),
 )
 METHODS: Final = frozenset(SETTING_UP + DISTURBING + PLAYING)
 

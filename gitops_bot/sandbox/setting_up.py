@@ -11,7 +11,8 @@ from typing import Final
 
 from gitops_bot.sandbox import webhooks
 from gitops_bot.sandbox.apps import PERMISSIONS, Installation, Registration
-from gitops_bot.sandbox.hooks import EVENTS
+from gitops_bot.sandbox.events import Event
+from gitops_bot.sandbox.hooks import APP_EVENTS, EVENTS
 from gitops_bot.sandbox.records import AccountType, App, Repository, Role
 from gitops_bot.sandbox.teams import Membership, Team
 from gitops_bot.sandbox.world import World
@@ -72,17 +73,23 @@ class Setup:
         with self.world.lock:
             chosen = None if repositories is None else tuple(self._repository(name).id for name in repositories)
             held = PERMISSIONS if permissions is None else tuple(sorted(permissions.items()))
-            self.world.model.apps.install(Installation(id, app.id, self._account_id(owner), chosen, held))
+            made = Installation(id, app.id, self._account_id(owner), chosen, held)
+            is_new = id not in self.world.model.apps.installations
+            self.world.model.apps.install(made)
+            self._tell("created" if is_new else "new_permissions_accepted", made)
 
     def suspend_installation(self, id: int, *, suspended: bool = True) -> None:
         """Suspend an installation, or take that back."""
         with self.world.lock:
-            self.world.model.apps.suspend(id, self.world.now() if suspended else None)
+            apps, was = self.world.model.apps, self.world.model.apps.suspended(id)
+            apps.suspend(id, self.world.now() if suspended else None)
+            if was != suspended:
+                self._tell("suspend" if suspended else "unsuspend", apps.installations[id])
 
     def remove_installation(self, id: int) -> None:
         """Uninstall an app; its tokens end."""
         with self.world.lock:
-            del self.world.model.apps.installations[id]
+            self._tell("deleted", self.world.model.apps.installations.pop(id))
             sessions = self.world.model.directory.sessions
             for token in [token for token, session in sessions.items() if session.installation == id]:
                 del sessions[token]
@@ -152,6 +159,13 @@ class Setup:
             webhooks.ping(self.world, hook, repository.owner_id)
             return hook.id
 
+    def set_app_hook(self, app: App, url: str, secret: str | None, events: tuple[str, ...] = APP_EVENTS) -> int:
+        """Give an app its webhook, to an address of this machine; its id. It is pinged."""
+        with self.world.lock:
+            hook = self.world.model.hooks.set_app_hook(app.id, url, secret, tuple(events), self.world.now())
+            webhooks.ping(self.world, hook, self.world.model.apps.registered[app.id].bot_id)
+            return hook.id
+
     def change_hook(
         self, full_name: str, hook_id: int, *, active: bool | None = None, secret: str | None = None
     ) -> None:
@@ -167,6 +181,13 @@ class Setup:
     def set_now(self, clock: Callable[[], float]) -> None:
         """Let the forge read its time from here on from `clock`, seconds since the epoch."""
         self.world.clock = clock
+
+    def _tell(self, action: str, about: Installation) -> None:
+        """Note what became of an installation; one that is everywhere is told of as the first owner's."""
+        repositories = self.world.model.directory.repositories.values()
+        owner = about.owner_id or next((one.owner_id for one in repositories), None)
+        if owner is not None:
+            self.world.model.journal.note(Event("installation", action, 0, 0, owner, about=about))
 
     def _repository(self, full_name: str) -> Repository:
         found = self.world.model.directory.repository_named(full_name)

@@ -20,6 +20,7 @@ from gitops_bot.core.readings import (
     PullPage,
     PullRequest,
     Reaction,
+    Review,
 )
 from gitops_bot.core.readings import Repository as Reading
 from gitops_bot.sandbox.checks import Wish
@@ -111,6 +112,16 @@ class FakeForge:
                 raw=json.dumps({"id": seen.id, "body": seen.body, "author": author.id}).encode(),
                 pull=self._pull(found, seen.number),
             )
+
+    def review(self, repository: str, number: int, review_id: int) -> Review | None:
+        with self._call("review"):
+            try:
+                seen = self._world.model.reviews.review(self._repository(repository), number, review_id)
+            except Rejected:
+                return None
+            author = self._world.model.directory.accounts[seen.author_id]
+            raw = json.dumps({"id": seen.id, "body": seen.body}).encode()
+            return Review(seen.id, number, author.id, author.login, author.type.value, seen.body, raw)
 
     def pull_request(self, repository: str, number: int) -> PullRequest | None:
         with self._call("pull_request"):

@@ -38,6 +38,7 @@ def _drive(forge: GitHubForge, sandbox: Sandbox) -> dict[str, object]:
     assert forge.comments_since(REPO, 0, listed.etag).unchanged
     gave["pulls_since"] = forge.pulls_since(REPO, 0, None)
     gave["comment"] = forge.comment(REPO, written)
+    gave["review"] = forge.review(REPO, opened.number, sandbox.review(REPO, opened.number, "alice", "text"))
     gave["permission"] = forge.permission(REPO, "alice", 1001)
     gave["team_member"] = forge.team_member(REPO, TEAM, "alice", 1001)
     gave["create_check"] = made = forge.create_check(REPO, opened.head_sha, CHECK)
@@ -72,7 +73,11 @@ def test_every_method_sends_only_what_is_described(tmp_path: Path, monkeypatch: 
         forge.disconnect()
         methods = {name for name, _ in inspect.getmembers(Forge, inspect.isfunction) if not name.startswith("_")}
         assert methods - {"self_id"} == set(gave), "a new method of the port is to be driven here too"
-        missing = [name for name in ("find_pull_request", "pull_request", "comment", "find_comment") if not gave[name]]
+        missing = [
+            name
+            for name in ("find_pull_request", "pull_request", "comment", "find_comment", "review")
+            if not gave[name]
+        ]
         assert missing == []
         assert gave["team_member"] is True
         assert gave["find_check"] == gave["create_check"]

@@ -223,6 +223,29 @@ def test_a_comment_that_is_gone_or_elsewhere_is_none(stage: Stage) -> None:
 # Listing comments
 
 
+def test_a_review_is_read_with_its_author(stage: Stage) -> None:
+    number = stage.draft().number
+    made = stage.people.review(REPO, number, "bob", "/capture-help\nmore", "APPROVE")
+    found = stage.forge.review(REPO, number, made)
+    assert found is not None
+    assert (found.id, found.pull_request, found.body) == (made, number, "/capture-help\nmore")
+    assert (found.author_id, found.author_login, found.author_type) == (1002, "bob", "User")
+    assert str(made).encode() in found.raw
+    stage.people.edit_review(REPO, number, made, "bob", "later")
+    again = stage.forge.review(REPO, number, made)
+    assert again is not None and again.body == "later"
+
+
+def test_a_review_that_is_gone_or_of_another_pull_request_is_none(stage: Stage) -> None:
+    number = stage.draft().number
+    made = stage.people.review(REPO, number, "bob", "text")
+    other = stage.draft("capture/other").number
+    assert stage.forge.review(REPO, other, made) is None
+    assert stage.forge.review(REPO, 99, made) is None
+    stage.people.delete_review(REPO, number, made)
+    assert stage.forge.review(REPO, number, made) is None
+
+
 def test_comments_since_a_second_are_listed_oldest_first_edits_too(stage: Stage) -> None:
     number = stage.draft().number
     first = stage.people.comment(REPO, number, "alice", "one")

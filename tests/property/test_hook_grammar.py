@@ -19,12 +19,13 @@ from gitops_bot.forge.hooks.grammar import (
     InstallationChanged,
     Ping,
     PullHint,
+    ReviewHint,
     hint_of,
 )
 from tests.linear import assert_linear
 
 MEMBERS = (
-    "action", "issue", "comment", "pull_request", "repository", "id", "number", "body", "updated_at", "draft",
+    "action", "issue", "comment", "pull_request", "repository", "id", "number", "body", "updated_at", "draft", "review",
     "check_run", "external_id", "requested_action", "identifier", "installation", "app_id", "zen", "hook_id",
 )  # fmt: skip
 ASK = "01hzzzzzzzzzzzzzzzzzzzzzzz"
@@ -39,28 +40,7 @@ _value = st.recursive(
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(
-            st.sampled_from(
-                [
-                    "action",
-                    "issue",
-                    "comment",
-                    "pull_request",
-                    "repository",
-                    "id",
-                    "number",
-                    "body",
-                    "updated_at",
-                    "draft",
-                    "check_run",
-                    "external_id",
-                    "requested_action",
-                    "identifier",
-                    "installation",
-                    "app_id",
-                    "zen",
-                    "hook_id",
-                ]
-            ),
+            st.sampled_from(MEMBERS),
             inner,
             max_size=6,
         ),
@@ -80,6 +60,12 @@ EXAMPLES = {
         "pull_request": {"number": 3, "draft": False},
         "repository": {"id": 2},
     },
+    "pull_request_review": {
+        "action": "submitted",
+        "review": {"id": 7, "body": "b"},
+        "pull_request": {"number": 3},
+        "repository": {"id": 2},
+    },
     "check_run": {
         "action": "requested_action",
         "check_run": {"external_id": ASK},
@@ -92,6 +78,7 @@ EXAMPLES = {
 READ = {
     "issue_comment": CommentHint(2, 4, 3, "b", 1000),
     "pull_request": PullHint(2, 3, "closed"),
+    "pull_request_review": ReviewHint(2, 7, 3, "b"),
     "check_run": CheckPressed(2, ASK, "refresh"),
     "installation": InstallationChanged(6, 5, "suspend"),
     "ping": Ping(),
@@ -108,7 +95,7 @@ def test_nothing_but_malformed_leaves_it(event: str, body: bytes) -> None:
         hint = hint_of(event, body)
     except Malformed:
         return
-    if isinstance(hint, CommentHint | PullHint | CheckPressed):
+    if isinstance(hint, CommentHint | PullHint | ReviewHint | CheckPressed):
         assert hint.repository_id > 0
 
 
@@ -146,6 +133,15 @@ def test_other_actions_of_a_pull_request_are_ignored(action: str) -> None:
     assert isinstance(hint_of("pull_request", _bytes({**EXAMPLES["pull_request"], "action": action})), Ignored)
     for ours in PULL_ACTIONS:
         assert isinstance(hint_of("pull_request", _bytes({**EXAMPLES["pull_request"], "action": ours})), PullHint)
+
+
+@pytest.mark.parametrize("action", ["dismissed", "created", "Submitted", ""])
+def test_only_a_review_s_text_as_written_or_changed_is_looked_at(action: str) -> None:
+    review = EXAMPLES["pull_request_review"]
+    assert isinstance(hint_of("pull_request_review", _bytes({**review, "action": action})), Ignored)
+    wordless = {**review, "review": {"id": 7, "body": None}}
+    assert isinstance(hint_of("pull_request_review", _bytes(wordless)), Ignored)
+    assert hint_of("pull_request_review", _bytes({**review, "action": "edited"})) == ReviewHint(2, 7, 3, "b")
 
 
 @pytest.mark.parametrize("identifier", ["approve", "deny", "Refresh", ""])

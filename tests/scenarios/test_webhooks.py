@@ -131,6 +131,30 @@ def test_one_comment_by_every_way_in_any_order_is_one_claim(hooked: Hooked, numb
     one_of_everything(hooked, capture, comment, replies=1)
 
 
+def test_one_review_by_every_way_is_one_hint(hooked: Hooked) -> None:
+    """Delivered by two hooks, sent again, replayed under a new id, edited; and the poll sees none of it."""
+    stage = hooked.stage
+    stage.opened()
+    review = stage.github.review(REPOSITORY, 1, "alice", APPROVE, "APPROVE")
+    hooked.delivered()
+    sent = stage.github.deliveries(REPOSITORY, hooked.hooks[0])
+    first = next(one for one in sent if one.event == "pull_request_review")
+    assert first.status_code == 202
+    stage.github.redeliver(REPOSITORY, hooked.hooks[0], first.id)
+    for url in hooked.urls:
+        assert post(url, first.event, first.payload).status_code == 202
+        assert post(url, first.event, first.payload + b" ", guid=first.guid).status_code == 202
+    stage.settle()
+    stage.github.edit_review(REPOSITORY, 1, review, "alice", "/capture-help")
+    hooked.delivered()
+    stage.look()
+    assert hooked.claims() == 1
+    assert len(stage.replies(1)) == 1
+    assert stage.status(1)
+    capture = stage.requested()
+    assert stage.capture(capture).state is CaptureState.REQUESTED
+
+
 def test_a_lost_delivery_is_found_by_the_poll_and_a_doubled_one_changes_nothing(hooked: Hooked) -> None:
     stage = hooked.stage
     capture = stage.opened()

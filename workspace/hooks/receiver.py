@@ -16,7 +16,7 @@ from gitops_bot.authority import hearing
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.errors import Malformed
 from gitops_bot.core.readings import CommentHint
-from gitops_bot.forge.hooks.grammar import EVENTS, MAX_BODY, Hint, Ignored, Ping, hint_of
+from gitops_bot.forge.hooks.grammar import EVENTS, MAX_BODY, Hint, Ignored, Ping, ReviewHint, hint_of
 from gitops_bot.forge.signature import is_signed
 from gitops_bot.store import deliveries
 from gitops_bot.store.engine import Tx
@@ -153,7 +153,14 @@ def _is_new(tx: Tx, delivery: Delivery) -> bool:
 def _about(hint: Hint) -> tuple[int | None, str | None]:
     """Say for the record what a hint is about."""
     repository: int | None = getattr(hint, "repository_id", None)
-    subject = getattr(hint, "comment_id" if isinstance(hint, CommentHint) else "number", None)
+    subject: int | None
+    match hint:
+        case CommentHint():
+            subject = hint.comment_id
+        case ReviewHint():
+            subject = hint.review_id
+        case _:
+            subject = getattr(hint, "number", None)
     return repository, None if subject is None else json.dumps(subject)
 
 

@@ -34,7 +34,7 @@ PERMISSIONS: Final = {
     "metadata": "read",
     "pull_requests": "write",
 }
-HEARD: Final = ("issue_comment", "pull_request")
+HEARD: Final = ("issue_comment", "pull_request", "pull_request_review")
 EVENTS: Final = ("check_run", *HEARD)
 """What an App is told besides; buttons of check runs go to their App alone."""
 

@@ -15,7 +15,10 @@ from gitops_bot.core.canonical import MAX_INTEGER
 from gitops_bot.core.errors import Malformed
 from gitops_bot.core.readings import CommentHint
 
-EVENTS: Final = ("issue_comment", "pull_request", "check_run", "installation", "installation_repositories", "ping")
+EVENTS: Final = (
+    "issue_comment", "pull_request", "pull_request_review", "check_run", "installation", "installation_repositories",
+    "ping",
+)  # fmt: skip
 """The events that are read; every other one is acknowledged and dropped."""
 PULL_ACTIONS: Final = (
     "closed", "converted_to_draft", "ready_for_review", "synchronize", "edited", "locked",
@@ -24,6 +27,7 @@ REFRESH: Final = ("refresh", "help")
 """What a button of a check run may ask for."""
 MAX_BODY: Final = 1024 * 1024
 _COMMENT_ACTIONS: Final = ("created", "edited")
+_REVIEW_ACTIONS: Final = ("submitted", "edited")
 _INSTALLATION_ACTIONS: Final = (
     "created", "deleted", "suspend", "unsuspend", "new_permissions_accepted", "added", "removed",
 )  # fmt: skip
@@ -38,6 +42,16 @@ class PullHint:
     repository_id: int
     number: int
     action: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewHint:
+    """A review was written or changed: where it is, and the text that was told (a filter only)."""
+
+    repository_id: int
+    review_id: int
+    number: int
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,7 @@ class Ignored:
     why: str
 
 
-Hint = CommentHint | PullHint | CheckPressed | InstallationChanged | Ping | Ignored
+Hint = CommentHint | PullHint | ReviewHint | CheckPressed | InstallationChanged | Ping | Ignored
 
 
 def hint_of(event: str, body: bytes) -> Hint:
@@ -92,6 +106,8 @@ def hint_of(event: str, body: bytes) -> Hint:
             return _comment(document, action)
         case "pull_request":
             return _pull(document, action)
+        case "pull_request_review":
+            return _review(document, action)
         case "check_run":
             return _pressed(document, action)
         case _:
@@ -123,6 +139,17 @@ def _pull(document: dict[str, Any], action: str) -> Hint:
     if not (repository and number) or document.get("number") != number or "draft" not in pull:
         return _UNLIKE
     return PullHint(repository, number, action)
+
+
+def _review(document: dict[str, Any], action: str) -> Hint:
+    if action not in _REVIEW_ACTIONS:
+        return _ACTION
+    review, pull = _object(document, "review"), _object(document, "pull_request")
+    repository, number, found = _repository(document), _number(pull.get("number")), _number(review.get("id"))
+    body = review.get("body")
+    if not (repository and number and found and isinstance(body, str)):
+        return _UNLIKE  # one without words has no text at all
+    return ReviewHint(repository, found, number, body)
 
 
 def _pressed(document: dict[str, Any], action: str) -> Hint:

@@ -1,13 +1,17 @@
-"""What an app asks for with its JWT: itself, its installation on a repository, tokens. They take no token."""
+"""What an app asks for with its JWT: itself, its installation on a repository, tokens, its webhook with the log of what
+was delivered. They take no token."""
 
 import secrets
+from urllib.parse import urlencode
 
-from gitops_bot.sandbox import shapes
+from gitops_bot.sandbox import shapes, webhooks
 from gitops_bot.sandbox.apps import Installation
+from gitops_bot.sandbox.hooks import Delivery, Hook
 from gitops_bot.sandbox.records import App, Repository, timestamp
 from gitops_bot.sandbox.refusals import Rejected, not_found
+from gitops_bot.sandbox.routes.hooks import item, whole
 from gitops_bot.sandbox.setting_up import INSTALLATION_LIFE
-from gitops_bot.sandbox.skin import Answer, Call, Route
+from gitops_bot.sandbox.skin import PER_PAGE, PER_PAGE_LIMIT, Answer, Call, Route, choice
 
 _UNREACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
 
@@ -20,7 +24,9 @@ def _asking(call: Call) -> App:
 
 def show_app(call: Call) -> Answer:
     """Show the app whose JWT it is."""
-    return Answer(200, shapes.app(call.world, _asking(call)))
+    app = _asking(call)
+    hook = call.world.model.hooks.of_app(app.id)
+    return Answer(200, {**shapes.app(call.world, app), "events": list(hook.events) if hook is not None else []})
 
 
 def show_installation(call: Call) -> Answer:
@@ -93,7 +99,63 @@ def _list(call: Call, name: str) -> list[str]:
     return [str(one) for one in found]
 
 
+def _hook(call: Call) -> Hook | None:
+    return call.world.model.hooks.of_app(_asking(call).id)
+
+
+def show_hook(call: Call) -> Answer:
+    """Show the app's webhook (webhook-config); its secret only as stars. One without an address has none."""
+    hook = _hook(call)
+    if hook is None:
+        return Answer(200, {"content_type": "form", "insecure_ssl": "0"})
+    config = {"url": hook.url, "content_type": "json", "insecure_ssl": "0"}
+    return Answer(200, config | ({"secret": "********"} if hook.secret is not None else {}))
+
+
+def list_deliveries(call: Call) -> Answer:
+    """List what was sent to the app, newest first; `cursor` is the id below which a page begins."""
+    hook, cursor = _hook(call), call.query.get("cursor", "")
+    wanted = choice(call.query, "status", ("all", "success", "failure"))
+    if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):
+        raise Rejected(422, "Invalid cursor")
+    log = () if hook is None else call.world.model.hooks.log(hook)
+    found = [one for one in log if (not cursor or one.id < int(cursor)) and wanted in {"all", _outcome(one)}]
+    asked = call.query.get("per_page", "")
+    size = min(int(asked), PER_PAGE_LIMIT) if asked.isascii() and asked.isdigit() and len(asked) < 9 else PER_PAGE
+    page, headers = found[: size or PER_PAGE], {}
+    if len(found) > len(page):
+        query = urlencode({**call.query, "cursor": str(page[-1].id)})
+        headers["Link"] = f'<{call.world.url}/app/hook/deliveries?{query}>; rel="next"'
+    return Answer(200, [item(one) for one in page], headers)
+
+
+def _outcome(found: Delivery) -> str:
+    return "success" if 200 <= found.status_code < 400 else "failure"
+
+
+def _delivery(call: Call) -> Delivery:
+    hook = _hook(call)
+    if hook is None:
+        raise not_found()
+    return call.world.model.hooks.delivery(hook, call.number("delivery_id"))
+
+
+def show_delivery(call: Call) -> Answer:
+    """Show one delivery with what was sent and answered."""
+    return Answer(200, whole(_delivery(call)))
+
+
+def redeliver(call: Call) -> Answer:
+    """Send a delivery again, with the same guid."""
+    webhooks.redeliver(call.world, _delivery(call))
+    return Answer(202, {})
+
+
 ROUTES = (
+    Route("GET", "/app/hook/config", show_hook, by_app=True),
+    Route("GET", "/app/hook/deliveries", list_deliveries, by_app=True),
+    Route("GET", "/app/hook/deliveries/{delivery_id}", show_delivery, by_app=True),
+    Route("POST", "/app/hook/deliveries/{delivery_id}/attempts", redeliver, by_app=True),
     Route("GET", "/app", show_app, by_app=True),
     Route("GET", "/repos/{owner}/{repo}/installation", show_installation, by_app=True),
     Route("POST", "/app/installations/{installation_id}/access_tokens", create_token, by_app=True),

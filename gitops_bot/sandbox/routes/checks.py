@@ -3,12 +3,11 @@ them."""
 
 from collections.abc import Mapping
 
-from gitops_bot.sandbox import shapes
+from gitops_bot.sandbox.check_shapes import check_run
 from gitops_bot.sandbox.checks import Check, Wish
 from gitops_bot.sandbox.git import FULL_ID
-from gitops_bot.sandbox.records import App, Node, Repository, node_id, timestamp
+from gitops_bot.sandbox.records import App, Repository
 from gitops_bot.sandbox.refusals import Rejected, invalid, not_found
-from gitops_bot.sandbox.shapes import Shape
 from gitops_bot.sandbox.skin import Answer, Call, Json, Route, choice, object_list, optional_text, page_of, text_field
 
 _KIND = "CheckRun"
@@ -60,7 +59,7 @@ def create_check(call: Call) -> Answer:
     if not FULL_ID.fullmatch(head) or call.world.git(repository).read_commit(head) is None:
         raise Rejected(422, f"No commit found for SHA: {head[:100]}")
     made = call.world.model.checks.create(repository, app, head, _wish(call.body), call.world.now())
-    shape = show(call, repository, made)
+    shape = check_run(call.world, repository, made)
     return Answer(201, shape, {"Location": str(shape["url"])})
 
 
@@ -71,7 +70,7 @@ def _check(call: Call) -> tuple[Repository, Check]:
 
 def show_check(call: Call) -> Answer:
     """Show a check run."""
-    return Answer(200, show(call, *_check(call)))
+    return Answer(200, check_run(call.world, *_check(call)))
 
 
 def update_check(call: Call) -> Answer:
@@ -79,7 +78,7 @@ def update_check(call: Call) -> Answer:
     app = _app(call)
     repository, found = _check(call)
     changed = call.world.model.checks.update(found, app, _wish(call.body), call.world.now())
-    return Answer(200, show(call, repository, changed))
+    return Answer(200, check_run(call.world, repository, changed))
 
 
 def list_checks(call: Call) -> Answer:
@@ -100,34 +99,8 @@ def list_checks(call: Call) -> Answer:
             newest.setdefault((check.app.id, check.name), check)
         found = list(newest.values())
     page, headers = page_of(call, repository, f"/commits/{name}/check-runs", found)
-    shown = [show(call, repository, check) for check in page]
+    shown = [check_run(call.world, repository, check) for check in page]
     return Answer(200, {"total_count": len(found), "check_runs": shown}, headers)
-
-
-def show(call: Call, there: Repository, found: Check) -> Shape:
-    """Show a check run (check-run). Its buttons are not told, as at GitHub."""
-    repo = shapes.repository_url(call.world, there)
-    page = f"{call.world.url}/{call.world.model.directory.full_name(there)}/runs/{found.id}"
-    title, summary, text = found.output
-    output = {"title": title, "summary": summary, "text": text, "annotations_count": 0}
-    return {
-        "id": found.id,
-        "node_id": node_id(Node.CHECK_RUN, there.id, found.id),
-        "head_sha": found.head_sha,
-        "external_id": found.external_id,
-        "name": found.name,
-        "url": f"{repo}/check-runs/{found.id}",
-        "html_url": page,
-        "details_url": found.details_url or f"{call.world.url}/apps/{found.app.slug}",
-        "status": found.status,
-        "conclusion": found.conclusion,
-        "started_at": timestamp(found.started_at),
-        "completed_at": None if found.completed_at is None else timestamp(found.completed_at),
-        "output": {**output, "annotations_url": f"{repo}/check-runs/{found.id}/annotations"},
-        "check_suite": {"id": found.app.id},
-        "app": shapes.app(call.world, found.app),
-        "pull_requests": [],
-    }
 
 
 ROUTES = (

@@ -76,19 +76,13 @@ def list_deliveries(call: Call) -> Answer:
     """List what was sent, newest first; `cursor` is not kept, all fit on few pages."""
     repository, hook = _hook(call)
     page, headers = page_of(call, repository, f"/hooks/{hook.id}/deliveries", call.world.model.hooks.log(hook))
-    return Answer(200, [_item(found) for found in page], headers)
+    return Answer(200, [item(found) for found in page], headers)
 
 
 def show_delivery(call: Call) -> Answer:
     """Show one delivery with what was sent and answered."""
     _, hook = _hook(call)
-    found = call.world.model.hooks.delivery(hook, call.number("delivery_id"))
-    told, text = found.answered
-    request = {"headers": dict(found.headers), "payload": json.loads(found.payload)}
-    return Answer(
-        200,
-        {**_item(found), "url": hook.url, "request": request, "response": {"headers": dict(told), "payload": text}},
-    )
+    return Answer(200, whole(call.world.model.hooks.delivery(hook, call.number("delivery_id"))))
 
 
 def redeliver(call: Call) -> Answer:
@@ -98,7 +92,16 @@ def redeliver(call: Call) -> Answer:
     return Answer(202, {})
 
 
-def _item(found: Delivery) -> Shape:
+def whole(found: Delivery) -> Shape:
+    """Show a delivery with what was sent and answered (hook-delivery)."""
+    told, text = found.answered
+    request = {"headers": dict(found.headers), "payload": json.loads(found.payload)}
+    response = {"headers": dict(told), "payload": text}
+    return {**item(found), "url": found.hook.url, "request": request, "response": response}
+
+
+def item(found: Delivery) -> Shape:
+    """Show a delivery as the log lists it (hook-delivery-item)."""
     return {
         "id": found.id,
         "guid": found.guid,
@@ -109,8 +112,8 @@ def _item(found: Delivery) -> Shape:
         "status_code": found.status_code,
         "event": found.event,
         "action": found.action,
-        "installation_id": None,
-        "repository_id": found.hook.repository_id,
+        "installation_id": found.installation_id,
+        "repository_id": found.repository_id,
         "throttled_at": None,
     }
 

@@ -52,17 +52,17 @@ def test_a_comment_is_written_edited_reacted_to_hidden_and_removed(forge, page: 
 
 def test_a_pull_request_is_closed_reopened_locked_readied_and_merged(forge, page: Page) -> None:
     """The page offers what can be done in each state, and shows the state."""
-    everywhere = {"comment", "push", "close", "lock"}
+    everywhere = {"comment", "review", "push", "close", "lock"}
     assert page.forms() == everywhere | {"ready"}
     steps = (
-        ("close", "closed", {"comment", "reopen", "lock"}),
+        ("close", "closed", {"comment", "review", "reopen", "lock"}),
         ("reopen", "draft", everywhere | {"ready"}),
         ("lock", "locked", everywhere - {"lock"} | {"ready", "unlock"}),
         ("unlock", "draft", everywhere | {"ready"}),
         ("ready", "open", everywhere | {"draft", "merge"}),
         ("draft", "draft", everywhere | {"ready"}),
         ("ready", "open", everywhere | {"draft", "merge"}),
-        ("merge", "merged", {"comment", "lock"}),
+        ("merge", "merged", {"comment", "review", "lock"}),
     )
     for act, state, offered in steps:
         assert page.send(act, "alice").status_code == 200, act
@@ -126,5 +126,18 @@ def test_check_runs_of_the_head_are_shown(forge, page: Page) -> None:
     }
     there = f"{forge.sandbox.url}/repos/{REPOSITORY}/check-runs"
     assert requests.post(there, json=body, headers=headers, timeout=60).status_code == 201
-    for words in ("success", "capture request", "Approved", "by capture-desk", "[Refresh]"):
+    for words in ("success", "capture request", "Approved", "by capture-desk", "Refresh"):
         assert words in page.text()
+    (check,) = forge.sandbox.checks(REPOSITORY, body["head_sha"])
+    assert "press" in page.forms()
+    assert page.send("press", "carol", check=check.id, identifier="refresh").status_code == 200
+    assert page.send("press", "carol", check=check.id, identifier="approve").status_code == 404
+    assert page.send("press", "carol", check=check.id + 1, identifier="refresh").status_code == 404
+
+
+def test_a_review_is_written_and_shown(forge, page: Page) -> None:
+    assert page.send("review", "carol", body="looks <b>fine</b>", event="COMMENT").status_code == 200
+    assert page.send("review", "bob", body="", event="COMMENT").status_code == 422
+    for words in ("looks &lt;b&gt;fine&lt;/b&gt;", "commented", "reviewed"):
+        assert words in page.text()
+    assert forge.sandbox.comments(REPOSITORY, page.number) == ()

@@ -20,6 +20,7 @@ from gitops_bot.forge.grammar import (
     Status,
     Why,
     judge,
+    meant,
     parse,
 )
 
@@ -168,3 +169,12 @@ def test_the_open_id_is_compared_byte_for_byte() -> None:
     """A spelling that differs in case or in a leading zero is another id."""
     assert judge(parse(f"/approve-capture {T.lower()}"), T).reason == "not_found"
     assert judge(parse(f"/approve-capture {T.replace('lf=0.', 'lf=00.')}"), T).reason == "not_found"
+
+
+def test_the_command_that_a_text_is_or_almost_is() -> None:
+    for command in Command:
+        argument = f" {T}" if command in (Command.APPROVE, Command.DENY) else ""
+        for body in (command.value + argument, command.value + " x", f" {command.value}", command.value.upper()):
+            assert meant(parse(body)) is command
+    for body in ("", "text", f"`{Command.APPROVE}`", f"> {Command.APPROVE}"):
+        assert meant(parse(body)) is None

@@ -9,8 +9,18 @@ import pytest
 from gitops_bot.core.asks import AskId, AskState
 from gitops_bot.core.captures import CaptureState, TraceId
 from gitops_bot.core.errors import Reason, refuse
-from gitops_bot.forge.grammar import NearMiss, Why, judge, parse
-from gitops_bot.forge.replies import Card, ask_marker, help_text, late, near_miss, reply_marker, status
+from gitops_bot.forge.grammar import Command, NearMiss, Silent, Why, judge, parse
+from gitops_bot.forge.replies import (
+    Card,
+    ask_marker,
+    help_text,
+    in_review,
+    late,
+    near_miss,
+    reply_marker,
+    review_marker,
+    status,
+)
 
 CASES = tomllib.loads((Path(__file__).parents[2] / "vectors" / "forge-comments.toml").read_text(encoding="utf-8"))
 T = TraceId(CASES["T"])
@@ -81,6 +91,15 @@ def test_a_late_approve_is_told_who_won_and_when() -> None:
     text = late(refused, 9)
     for said in ("`already_settled`", "DENIED", "`bob`", "2025-12-01 00:00 UTC"):
         assert said in text
+
+
+@pytest.mark.parametrize("command", Command)
+def test_a_command_in_a_review_is_told_where_it_counts(command: Command) -> None:
+    text = in_review(command, T, 42)
+    assert text.startswith(review_marker(42)) and review_marker(42) != reply_marker(42)
+    for said in ("`near_miss`", "only as a comment in the conversation", f"\n    {command.value}"):
+        assert said in text
+    assert isinstance(parse(text), Silent), "what the bot writes is no command"
 
 
 def test_help_names_all_four_commands() -> None:

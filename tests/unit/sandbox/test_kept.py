@@ -12,7 +12,19 @@ from gitops_bot.sandbox.checks import Check
 from gitops_bot.sandbox.hooks import Delivery, Hook
 from gitops_bot.sandbox.kept import drop, entries, put, read, shown
 from gitops_bot.sandbox.model import Model
-from gitops_bot.sandbox.records import Account, AccountType, App, Comment, Edit, Pull, Repository, Role, Session, Thread
+from gitops_bot.sandbox.records import (
+    Account,
+    AccountType,
+    App,
+    Comment,
+    Edit,
+    Pull,
+    Repository,
+    Review,
+    Role,
+    Session,
+    Thread,
+)
 from gitops_bot.sandbox.teams import Membership, Team
 
 HOOK = Hook(9, 501, "http://127.0.0.1:9/", "secret", ("issue_comment",), True, 5)
@@ -22,6 +34,7 @@ VALUES = [
     Repository(501, 1, "judge", "main", True, 5),
     Thread(3, 501, 1, 1, "t", None, 5, 6, pull=Pull(4, "head", "main", "0" * 40, "1" * 40, True, 7)),
     Comment(5, 501, 1, 1, "\ud800 \x00 …", 5, 6, (Edit(1, 5, "before"),), "outdated", True, App(7, "app")),
+    Review(6, 501, 1, 1, "\ud800", "APPROVED", "0" * 40, 5),
     Delivery(1, "guid", HOOK, "ping", None, {"X-Signature": "s"}, b"\x00\xff", 5, answered=({"A": "b"}, "kept")),
     Check(
         1, 501, App(7, "app"), "n", "0" * 40, "", "queued", None, None, (None, "s", None), ({"label": "x"},), 1, None
