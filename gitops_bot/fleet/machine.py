@@ -33,6 +33,8 @@ class WakeReason(StrEnum):
     IDLE = "idle"
     LANE = "lane"
     RETRY = "retry"
+    BUDGET = "budget"
+    """Its turns of a day are spent; when the oldest of them is a day old, it has one again."""
     ANSWER = "answer"
     WITHDRAWN = "withdrawn"
     EXPIRED = "expired"
@@ -42,7 +44,16 @@ class WakeReason(StrEnum):
     PERSON = "person"
 
 
-OWN: Final = frozenset({WakeReason.SOON, WakeReason.SCHEDULE, WakeReason.IDLE, WakeReason.LANE, WakeReason.RETRY})
+OWN: Final = frozenset(
+    {
+        WakeReason.SOON,
+        WakeReason.SCHEDULE,
+        WakeReason.IDLE,
+        WakeReason.LANE,
+        WakeReason.RETRY,
+        WakeReason.BUDGET,
+    }
+)
 """What the scheduler sets; every other reason comes from outside and is never overwritten by a settle (I2)."""
 
 
@@ -215,11 +226,12 @@ def standing(
     """Add to an agent's facts what its wake says: lane, back-off, due time, schedule, whether it waits for an event."""
     due = wake is not None and wake.at <= now
     ahead = wake.reason if wake is not None and not due else None
+    lacking = (WakeReason.LANE, WakeReason.BUDGET)
     return replace(
         facts,
-        lane_closed=ahead is WakeReason.LANE or (due and lane_opens_at is not None and lane_opens_at > now),
+        lane_closed=ahead in lacking or (due and lane_opens_at is not None and lane_opens_at > now),
         backing_off=ahead is WakeReason.RETRY,
         due=due,
-        scheduled=ahead is not None and ahead not in (WakeReason.LANE, WakeReason.RETRY),
+        scheduled=ahead is not None and ahead not in (*lacking, WakeReason.RETRY),
         waits_for_event=wake is None and policy is WakePolicy.EVENT,
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -99,6 +100,11 @@ _BEARER: Final = (
 _REVOKE_OF_RUN: Final = (
     update(agent_tokens)
     .where(agent_tokens.c.run == bindparam("of"), agent_tokens.c.revoked_at.is_(None))
+    .values(revoked_at=bindparam("at"))
+)
+_REVOKE_OF_RUNS: Final = (
+    update(agent_tokens)
+    .where(agent_tokens.c.run.in_(bindparam("of", expanding=True)), agent_tokens.c.revoked_at.is_(None))
     .values(revoked_at=bindparam("at"))
 )
 _REVOKE_OF_AGENT: Final = (
@@ -222,6 +228,26 @@ def issue_token(tx: Tx, agent: str, scope: TokenScope, *, run: str | None = None
     return token
 
 
+def issue_run_tokens(tx: Tx, wanted: Sequence[tuple[str, str, int]]) -> list[str]:
+    """Make one token for each (agent, run, ms at which it expires), for that run alone; given once, here."""
+    made = [TOKEN_PREFIX + secrets.token_urlsafe(32) for _ in wanted]
+    rows = [
+        {
+            "id": new_id(tx.now),
+            "agent": agent,
+            "scope": TokenScope.RUN.value,
+            "run": of_run,
+            "hash": _hash(token),
+            "created_at": tx.now,
+            "expires_at": expires_at,
+        }
+        for (agent, of_run, expires_at), token in zip(wanted, made, strict=True)
+    ]
+    if rows:
+        tx.execute(_ADD_TOKEN, rows)
+    return made
+
+
 def _hash(token: str) -> str:
     # A plain SHA-256 is enough for 256 random bits; nobody guesses one (no password is kept here).
     return hashlib.sha256(token.encode("utf-8")).hexdigest()
@@ -236,6 +262,11 @@ def bearer(tx: Tx, token: str) -> Bearer | None:
 def revoke_run_tokens(tx: Tx, run: str) -> None:
     """End every token of a run."""
     tx.execute(_REVOKE_OF_RUN, {"of": run, "at": tx.now})
+
+
+def revoke_tokens_of_runs(tx: Tx, of: Collection[str]) -> None:
+    """End every token of several runs."""
+    tx.execute(_REVOKE_OF_RUNS, {"of": list(of), "at": tx.now})
 
 
 def revoke_tokens(tx: Tx, agent: str) -> int:
