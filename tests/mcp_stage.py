@@ -94,5 +94,5 @@ def call(served: Served, token: str, tool: str, arguments: Any, revision: str = 
 def refusal(result: dict[str, Any]) -> str:
     """Give the code of a refused call; insist that it is one."""
     assert result["isError"] is True
-    assert result.get("structuredContent") is None
+    assert (result.get("structuredContent") or {"status": "error"})["status"] == "error"
     return str(result["content"][0]["text"]).partition(":")[0]

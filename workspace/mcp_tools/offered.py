@@ -1,7 +1,7 @@
 """The four tools: their names, schemas and words, and the service that each calls for the holder of a token.
 
 What a tool gives is a JSON object that fits its output schema, and sentences for whoever reads it. A refusal leaves
-with its code. Nothing here knows of a protocol.
+with its code; of a trace it is a status as well. Nothing here knows of a protocol.
 """
 
 import json
@@ -14,6 +14,7 @@ from gitops_bot.authority.queries import AskView
 from gitops_bot.bootstrap.showing import history_of
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.captures import CHECK_STATE
+from gitops_bot.core.errors import Refusal
 from workspace import asking, capturing
 from workspace.api import documents
 from workspace.api.described import Schema
@@ -45,10 +46,11 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a call of a tool gives: the object for programs, and the same in words."""
+    """What a call of a tool gives: the object for programs, and the same in words. `refused`: it is an error's."""
 
     document: dict[str, Any]
     said: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,11 @@ class Tool:
 
 def _request_trace(services: Services, token: str, arguments: bytes) -> Given:
     body = parse_trace(arguments)
-    found = capturing.request_capture(services, token, body)
+    try:
+        found = capturing.request_capture(services, token, body)
+    except Refusal as error:
+        said = told(error)
+        return Given({"status": "error", "trace_id": body.regime.trace_id, "reason": said}, said, refused=True)
     document = documents.answered(found, body.regime.trace_id)
     return Given({name: member for name, member in document.items() if member is not None}, _SAID[found.status])
 
@@ -173,6 +179,11 @@ TOOLS: Final[Mapping[str, Tool]] = {
     )
 }
 """All there are, by name."""
+
+
+def told(error: Refusal) -> str:
+    """Tell a refusal: its code, and a sentence."""
+    return f"{error.refused.reason.value}: {error.refused.sentence}"
 
 
 def written(document: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from gitops_bot import __version__
 from gitops_bot.bootstrap.workspace import Services
 from gitops_bot.core.errors import Malformed, Reason, Refusal, Unavailable
 from workspace.asgi import Application, Receive, Scope, Send
-from workspace.mcp_tools.offered import INSTRUCTIONS, TOOLS, Given, Tool, written
+from workspace.mcp_tools.offered import INSTRUCTIONS, TOOLS, Given, Tool, told, written
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -73,7 +73,7 @@ def _called(tool: Tool, services: Services, token: str, arguments: bytes) -> Giv
     try:
         return tool.call(services, token, arguments)
     except Refusal as error:
-        return f"{error.refused.reason.value}: {error.refused.sentence}"
+        return told(error)
     except Malformed as error:
         return f"{Reason.BAD_PARAMS.value}: {error}."
     except Unauthorized as error:
@@ -88,7 +88,7 @@ def _result(found: Given | str) -> "CallToolResult":
     if isinstance(found, str):
         return CallToolResult(content=[TextContent(text=found)], is_error=True)
     texts = [TextContent(text=found.said), TextContent(text=written(found.document))]
-    return CallToolResult(content=[*texts], structured_content=found.document)
+    return CallToolResult(content=[*texts], structured_content=found.document, is_error=found.refused)
 
 
 def _described(tool: Tool) -> Any:
