@@ -9,16 +9,19 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gitops_bot.bootstrap.database import Finding
+from gitops_bot.bootstrap.forge import app_of, is_app
 from gitops_bot.bootstrap.initial.files import RULES, RULESET
 from gitops_bot.config import Settings, secret
 from gitops_bot.core.errors import ConfigError, Unavailable
-from gitops_bot.forge.surroundings import Delivered, Hook, branch_rules, delivered, hooks
+from gitops_bot.forge.surroundings import APP_LOG, Delivered, Hook, app_hook, branch_rules, delivered, hooks, log_of
 from gitops_bot.forge.transport import Transport
 
 _SHORTEST: Final = 20
 _NEEDED: Final = ("issue_comment", "pull_request")
 _MAKE: Final = "(umask 077; openssl rand -hex 32 > {path}), and put the same into the webhook"
-_EVENTS: Final = "let it send at least issue_comment and pull_request (docs/github.md)"
+_OF_AN_APP: Final = (*_NEEDED, "check_run")
+_EVENTS: Final = "let it send at least {events} (docs/github.md)"
+_NONE: Final = Delivered(0, 0, newest_failed=False)
 
 
 def secret_findings(settings: Settings) -> Iterator[Finding]:
@@ -36,7 +39,10 @@ def secret_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def hook_findings(settings: Settings) -> Iterator[Finding]:
-    """Look at the webhook of each repository, where the bot acts by a token; an App has a webhook of its own."""
+    """Look at the webhook of each repository, where the bot acts by a token, or at the one of its App."""
+    if _acts_as_app(settings):
+        yield from _app_hook(settings)
+        return
     with _wire(settings) as wire:
         if wire is None:
             return
@@ -45,21 +51,44 @@ def hook_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _hooks(settings: Settings, wire: Transport, name: str) -> Iterator[Finding]:
-    ours = f"{settings.origin}/hooks/github"
+    ours = _ours(settings)
     try:
         found = [hook for hook in hooks(wire, name) if hook.url.rstrip("/") == ours]
-        told = delivered(wire, name, found[0]) if found else Delivered(0, 0, newest_failed=False)
+        told = delivered(wire, log_of(name, found[0].id)) if found else _NONE
     except Unavailable as error:
         where = f"{_site(settings)}/{name}/settings/hooks"
         why = "this token may not list webhooks" if error.refused else str(error)
         yield Finding("webhook", True, f"{name}: not looked at, {why}; a person sees them at {where}")
         return
-    secrets = bool(settings.forge.webhook_secret_files)
-    if not found:
+    yield from _looked_at(settings, name, found[0] if found else None, told, _NEEDED)
+
+
+def _app_hook(settings: Settings) -> Iterator[Finding]:
+    try:
+        app = app_of(settings)
+    except ConfigError:
+        return  # the App's own findings tell it
+    try:
+        hook = app_hook(app.wire)
+        told = _NONE if hook is None else delivered(app.wire, APP_LOG)
+    except Unavailable as error:
+        yield Finding("webhook", True, f"the App's is not looked at: {error}; a person sees it on the App's page")
+        return
+    finally:
+        app.close()
+    here = hook if hook is not None and hook.url.rstrip("/") == _ours(settings) else None
+    yield from _looked_at(settings, "the App", here, told, _OF_AN_APP)
+
+
+def _looked_at(
+    settings: Settings, name: str, hook: Hook | None, told: Delivered, needed: tuple[str, ...]
+) -> Iterator[Finding]:
+    ours, secrets = _ours(settings), bool(settings.forge.webhook_secret_files)
+    if hook is None:
         fix = f"add one for {ours} (docs/github.md), or remove [forge] webhook_secret_files"
         yield Finding("webhook", not secrets, f"{name} has none for {ours}; comments are found by the poll", fix)
         return
-    faults = list(_faults(found[0], told, secrets))
+    faults = list(_faults(hook, told, secrets, needed))
     for detail, fix in faults:
         yield Finding("webhook", False, f"{name}: {detail}", fix)
     if not faults:
@@ -67,7 +96,7 @@ def _hooks(settings: Settings, wire: Transport, name: str) -> Iterator[Finding]:
         yield Finding("webhook", True, f"{name} sends to {ours}; {past}")
 
 
-def _faults(hook: Hook, told: Delivered, secrets: bool) -> Iterator[tuple[str, str]]:
+def _faults(hook: Hook, told: Delivered, secrets: bool, needed: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if not secrets:
         yield "it has a webhook, and no secret is named here: none is served", "set [forge] webhook_secret_files"
     if not hook.active:
@@ -78,8 +107,8 @@ def _faults(hook: Hook, told: Delivered, secrets: bool) -> Iterator[tuple[str, s
         yield "its webhook sends forms", "set its content type to application/json"
     if not hook.tls_checked:
         yield "its webhook does not verify certificates", "enable SSL verification"
-    if "*" not in hook.events and (lacking := [one for one in _NEEDED if one not in hook.events]):
-        yield f"its webhook does not send {' and '.join(lacking)}", _EVENTS
+    if "*" not in hook.events and (lacking := [one for one in needed if one not in hook.events]):
+        yield f"its webhook does not send {' and '.join(lacking)}", _EVENTS.format(events=", ".join(needed))
     if told.newest_failed:
         fix = "look at its answer on the forge; is the workspace reached? then gitops-bot webhook redeliver"
         yield f"the newest of its deliveries failed, {told.failed} of the last {told.looked}", fix
@@ -124,6 +153,17 @@ def approvals_repository(remote: str, api_url: str) -> str | None:
     path = parts.path.strip("/").removesuffix(".git")
     same = parts.scheme in ("https", "ssh") and parts.hostname == host
     return path if same and path.count("/") == 1 else None
+
+
+def _ours(settings: Settings) -> str:
+    return f"{settings.origin}/hooks/github"
+
+
+def _acts_as_app(settings: Settings) -> bool:
+    try:
+        return bool(settings.forge.repositories) and is_app(settings)
+    except ConfigError:
+        return False  # the forge's own findings tell it
 
 
 def _site(settings: Settings) -> str:

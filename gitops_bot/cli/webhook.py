@@ -13,7 +13,7 @@ _COLUMNS = ("repository", "hook", "delivery", "event", "guid")
 
 @click.group()
 def webhook() -> None:
-    """Look after the webhook of a repository."""
+    """Look after the webhook of a repository, or of the App."""
 
 
 @webhook.command()
@@ -24,7 +24,7 @@ def redeliver(since: str, config: Path | None, as_json: bool) -> None:
     """Ask the forge to send again what this workspace's webhooks failed to deliver, and list it.
 
     A delivery of which any attempt arrived, or three failed, is left alone; what arrives twice changes nothing. Needs a
-    token that may administer webhooks. The broker does the same by itself every five minutes, and the poll finds
+    token that may administer webhooks, or the App's key. The broker does the same by itself every five minutes, and the poll finds
     whatever stays lost.
 
     \b

@@ -1,5 +1,5 @@
-"""What stands around a repository on the forge, for `gitops-bot doctor`: its webhooks with what they delivered, and the
-rules of a branch. Nothing is changed, and nothing of the broker decides by it."""
+"""What stands around a repository on the forge, for `gitops-bot doctor`: its webhooks, and an App's, with what they
+delivered, and the rules of a branch. Nothing is changed, and nothing of the broker decides by it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +9,16 @@ from urllib.parse import quote
 from gitops_bot.forge import answers
 from gitops_bot.forge.transport import Answer, Transport
 
+APP_LOG: Final = "/app/hook/deliveries"
+"""Where the deliveries to an App's webhook are listed, to the App by its JWT."""
 LOOKED_AT: Final = 30
 """So many of the last deliveries are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A webhook of a repository; what is delivered is JSON, and signed, only where it says so."""
+    """A webhook of a repository, or an App's (its number is 0 then); what is delivered is JSON, and signed, only where it
+    says so."""
 
     id: int
     url: str
@@ -45,14 +48,32 @@ def hooks(wire: Transport, repository: str) -> tuple[Hook, ...]:
     return tuple(_hook(row) for row in _rows(answer))
 
 
-def delivered(wire: Transport, repository: str, hook: Hook) -> Delivered:
-    """Look at the last deliveries of a webhook; those that are still on their way do not count.
+def app_hook(wire: Transport) -> Hook | None:
+    """Read an App's webhook by its JWT; None where it has no address.
+
+    Raises:
+        Unavailable: the forge does not answer, or (refused) does not know the App.
+    """
+    config = wire.send("GET", "/app/hook/config").data
+    if not isinstance(config, dict) or not isinstance(config.get("url"), str):
+        return None
+    told = wire.send("GET", "/app").data
+    events = told.get("events") if isinstance(told, dict) else None
+    return _hook({"active": True, "config": config, "events": events})
+
+
+def log_of(repository: str, hook: int) -> str:
+    """Give where the deliveries of a repository's webhook are listed."""
+    return f"/repos/{quote(repository)}/hooks/{hook:d}/deliveries"
+
+
+def delivered(wire: Transport, log: str) -> Delivered:
+    """Look at the last deliveries in a log; those that are still on their way do not count.
 
     Raises:
         Unavailable: as `hooks`.
     """
-    path = f"/repos/{quote(repository)}/hooks/{hook.id}/deliveries"
-    rows = _rows(wire.send("GET", path, query={"per_page": LOOKED_AT}))
+    rows = _rows(wire.send("GET", log, query={"per_page": LOOKED_AT}))
     codes = [row.get("status_code") for row in rows if row.get("status") != "pending"]
     wrong = [not (isinstance(code, int) and 200 <= code < 300) for code in codes]
     return Delivered(len(wrong), sum(wrong), bool(wrong) and wrong[0])

@@ -2,16 +2,15 @@
 was delivered. They take no token."""
 
 import secrets
-from urllib.parse import urlencode
 
 from gitops_bot.sandbox import shapes, webhooks
 from gitops_bot.sandbox.apps import Installation
 from gitops_bot.sandbox.hooks import Delivery, Hook
 from gitops_bot.sandbox.records import App, Repository, timestamp
 from gitops_bot.sandbox.refusals import Rejected, not_found
-from gitops_bot.sandbox.routes.hooks import item, whole
+from gitops_bot.sandbox.routes.hooks import log_page, whole
 from gitops_bot.sandbox.setting_up import INSTALLATION_LIFE
-from gitops_bot.sandbox.skin import PER_PAGE, PER_PAGE_LIMIT, Answer, Call, Route, choice
+from gitops_bot.sandbox.skin import Answer, Call, Route
 
 _UNREACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
 
@@ -113,24 +112,10 @@ def show_hook(call: Call) -> Answer:
 
 
 def list_deliveries(call: Call) -> Answer:
-    """List what was sent to the app, newest first; `cursor` is the id below which a page begins."""
-    hook, cursor = _hook(call), call.query.get("cursor", "")
-    wanted = choice(call.query, "status", ("all", "success", "failure"))
-    if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):
-        raise Rejected(422, "Invalid cursor")
+    """List what was sent to the app, newest first."""
+    hook = _hook(call)
     log = () if hook is None else call.world.model.hooks.log(hook)
-    found = [one for one in log if (not cursor or one.id < int(cursor)) and wanted in {"all", _outcome(one)}]
-    asked = call.query.get("per_page", "")
-    size = min(int(asked), PER_PAGE_LIMIT) if asked.isascii() and asked.isdigit() and len(asked) < 9 else PER_PAGE
-    page, headers = found[: size or PER_PAGE], {}
-    if len(found) > len(page):
-        query = urlencode({**call.query, "cursor": str(page[-1].id)})
-        headers["Link"] = f'<{call.world.url}/app/hook/deliveries?{query}>; rel="next"'
-    return Answer(200, [item(one) for one in page], headers)
-
-
-def _outcome(found: Delivery) -> str:
-    return "success" if 200 <= found.status_code < 400 else "failure"
+    return log_page(call, f"{call.world.url}/app/hook/deliveries", log)
 
 
 def _delivery(call: Call) -> Delivery:

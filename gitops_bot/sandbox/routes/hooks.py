@@ -1,15 +1,27 @@
 """Webhooks of a repository, their log of deliveries, and sending one again; for its administrators."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
 
 from gitops_bot.sandbox import webhooks
 from gitops_bot.sandbox.hooks import Delivery, Hook
 from gitops_bot.sandbox.payloads import show_hook
 from gitops_bot.sandbox.records import Repository, Role, timestamp
-from gitops_bot.sandbox.refusals import invalid
+from gitops_bot.sandbox.refusals import Rejected, invalid
 from gitops_bot.sandbox.shapes import Shape
-from gitops_bot.sandbox.skin import Answer, Call, Route, flag_field, optional_text, page_of, text_field
+from gitops_bot.sandbox.skin import (
+    PER_PAGE,
+    PER_PAGE_LIMIT,
+    Answer,
+    Call,
+    Route,
+    choice,
+    flag_field,
+    optional_text,
+    page_of,
+    text_field,
+)
 
 
 def _config(call: Call) -> Mapping[str, object]:
@@ -73,10 +85,10 @@ def ping_hook(call: Call) -> Answer:
 
 
 def list_deliveries(call: Call) -> Answer:
-    """List what was sent, newest first; `cursor` is not kept, all fit on few pages."""
+    """List what was sent, newest first."""
     repository, hook = _hook(call)
-    page, headers = page_of(call, repository, f"/hooks/{hook.id}/deliveries", call.world.model.hooks.log(hook))
-    return Answer(200, [item(found) for found in page], headers)
+    here = f"{call.world.url}/repositories/{repository.id}/hooks/{hook.id}/deliveries"
+    return log_page(call, here, call.world.model.hooks.log(hook))
 
 
 def show_delivery(call: Call) -> Answer:
@@ -90,6 +102,30 @@ def redeliver(call: Call) -> Answer:
     _, hook = _hook(call)
     webhooks.redeliver(call.world, call.world.model.hooks.delivery(hook, call.number("delivery_id")))
     return Answer(202, {})
+
+
+def log_page(call: Call, here: str, log: Sequence[Delivery]) -> Answer:
+    """Show a page of a log of deliveries, newest first; `cursor` is the id below which it begins, `status` what is
+    listed.
+
+    Raises:
+        Rejected: 422, either is none.
+    """
+    cursor, wanted = call.query.get("cursor", ""), choice(call.query, "status", ("all", "success", "failure"))
+    if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):
+        raise Rejected(422, "Invalid cursor")
+    found = [one for one in log if (not cursor or one.id < int(cursor)) and wanted in {"all", _outcome(one)}]
+    asked = call.query.get("per_page", "")
+    size = min(int(asked), PER_PAGE_LIMIT) if asked.isascii() and asked.isdigit() and len(asked) < 9 else PER_PAGE
+    page, headers = found[: size or PER_PAGE], {}
+    if len(found) > len(page):
+        query = urlencode({**call.query, "cursor": str(page[-1].id)})
+        headers["Link"] = f'<{here}?{query}>; rel="next"'
+    return Answer(200, [item(one) for one in page], headers)
+
+
+def _outcome(found: Delivery) -> str:
+    return "success" if 200 <= found.status_code < 400 else "failure"
 
 
 def whole(found: Delivery) -> Shape:
