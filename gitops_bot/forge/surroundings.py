@@ -17,8 +17,7 @@ LOOKED_AT: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A webhook of a repository, or an App's (its number is 0 then); what is delivered is JSON, and signed, only where it
-    says so."""
+    """A webhook of a repository, or an App's (its number is 0). It sends JSON, and signs it, only where it says so."""
 
     id: int
     url: str
