@@ -70,6 +70,7 @@ def keys_of(
     from gitops_bot.signed.openpgp import engine, keyring
     from gitops_bot.signed.openpgp.facts import Revocation
     from gitops_bot.signed.openpgp.gpg import Gpg
+    from gitops_bot.signed.proving.grammar import Ring, TakenBack
     from gitops_bot.signed.sshsig import keygen, verifier
 
     facts = tuple(certificates.values())
@@ -81,7 +82,13 @@ def keys_of(
     openpgp = Pair(engine.OpenPgpKeys(facts, revoked), Gpg(facts, revoked, folder=homes, program=gpg), keyring.agree)
     sshsig = Pair(verifier.SshKeys(ssh, lines), keygen.SshKeygen(ssh, lines), keygen.agree)
     named = key_set_hash(policy, {found.fingerprint: found.content for found in facts}, remembered)
-    return Keys(named, {SignatureKind.OPENPGP: openpgp, SignatureKind.SSH: sshsig})
+    ring = Ring(
+        tuple(found.content for found in facts),
+        tuple(TakenBack(one.fingerprint, one.hard, one.at) for one in revoked),
+        tuple((key.line, key.not_before, key.not_after) for key in ssh),
+        tuple(lines),
+    )
+    return Keys(named, {SignatureKind.OPENPGP: openpgp, SignatureKind.SSH: sshsig}, ring)
 
 
 def engines_in(settings: Settings) -> "Callable[[Policy, Mapping[str, bytes], tuple[KeyRevocation, ...]], Keys]":

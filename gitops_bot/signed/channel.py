@@ -115,12 +115,14 @@ class Examined:
 class Receipt:
     """What is known of a commit from outside it: when it was received, what history says of its branch, and what the
     engine in process found before under the same keys. `unrooted` says that the branch's root is not soundly signed:
-    then nothing counts, and a commit with a fault of its own is blamed with that."""
+    then nothing counts, and a commit with a fault of its own is blamed with that. `proven` is what a verifying process
+    found just now: it saves the cryptography, not the checks."""
 
     received_at: int
     standing: Refused | None = None
     found: Signed | Refused | None = None
     unrooted: Refused | None = None
+    proven: Signed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,7 @@ class Channel:
         return self._confirm(commit, window, done.at(6, f"signed by {holder.name}"))
 
     def _signature(self, commit: Commit, window: Window, receipt: Receipt, done: Examined) -> Examined:
-        first = receipt.found if receipt.found is not None else self.keys.verify(commit, window)
+        first = receipt.found if receipt.found is not None else self.keys.verify(commit, window, receipt.proven)
         done = replace(done, first=first)
         if isinstance(first, Refused):
             return done.at(5, first)

@@ -14,6 +14,7 @@ from gitops_bot.core.principals import Identity, IdentityKind, Principal
 from gitops_bot.policy.lookup import principal_of
 from gitops_bot.policy.model import Policy
 from gitops_bot.signed.evidence import Commit, SignatureKind, Signed, Window
+from gitops_bot.signed.proving.grammar import Ring
 
 if TYPE_CHECKING:
     # An approver's machine has these engines and no database.
@@ -35,6 +36,9 @@ class Engine(Protocol):
 class FirstEngine(Engine, Protocol):
     """The engine in process, which also knows when its keys count."""
 
+    def accept(self, commit: Commit, window: Window, proven: Signed) -> Signed | Refused:
+        """Verify a commit as `verify` does, but for the cryptography take the word of a verifying process."""
+
     def standing(self, component: str, at: int) -> Refused | None:
         """Tell why a key, named as in `Signed.component`, does not count at a time (ms), or None."""
 
@@ -54,14 +58,17 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The engines over one key set, and the name of that set."""
+    """The engines over one key set, and the name of that set; `ring` is what processes of their own need to verify
+    many commits under it (None: everything is verified in this one)."""
 
     hash: Digest
     pairs: Mapping[SignatureKind, Pair]
+    ring: Ring | None = None
 
-    def verify(self, commit: Commit, window: Window) -> Signed | Refused:
-        """Have the engine in process verify a commit."""
-        return self.pairs[commit.kind].first.verify(commit, window)
+    def verify(self, commit: Commit, window: Window, proven: Signed | None = None) -> Signed | Refused:
+        """Have the engine in process verify a commit; `proven` is what a verifying process found of it."""
+        first = self.pairs[commit.kind].first
+        return first.verify(commit, window) if proven is None else first.accept(commit, window, proven)
 
     def standing(self, signed: Signed, at: int) -> Refused | None:
         """Tell why the key that made a signature does not count at another time (ms), or None."""

@@ -5,7 +5,7 @@ and what was judged is never judged again. A commit that waits for a tool stays 
 person's rewritten, damaged or flooded branch stops nobody else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -31,6 +31,8 @@ from gitops_bot.signed.history import (
 )
 from gitops_bot.signed.keys import Keys
 from gitops_bot.signed.objects import MAX_LOOK, Objects
+from gitops_bot.signed.proving.pool import pool_of
+from gitops_bot.signed.proving.proofs import Proofs
 from gitops_bot.signed.results import from_document, to_document
 from gitops_bot.signed.votes import Counted, count
 from gitops_bot.store import branches, due, ledger, settings, signatures, signed_commits
@@ -95,6 +97,7 @@ class Looker:
         self._poll_ms = poll_ms
         self._counted = counted
         self._objects = Objects(fetcher.repository)
+        self._proofs = Proofs(pool_of(fetcher.repository, keys.ring, place.skew))
         self._unrooted: dict[PrincipalName, Refused] = {}
 
     def arm(self) -> None:
@@ -108,8 +111,9 @@ class Looker:
         return Again(0 if looked.more else self._poll_ms)
 
     def close(self) -> None:
-        """End the processes of git that are kept open."""
+        """End the processes that are kept open."""
         self._objects.close()
+        self._proofs.close()
 
     def look(self) -> Looked:
         """Look at everybody's branch and judge what is new.
@@ -126,7 +130,7 @@ class Looker:
             unread = [person for person in people if self._receive(person, tips[person])]
             judged, held, left = self._judge_all(people)
         finally:
-            self._objects.close()
+            self.close()
         if not unread:
             # Of a flooded branch the rest may be a deny: nothing is spent before all of it was received.
             with self._database.write() as tx:
@@ -334,15 +338,17 @@ class Looker:
     def _judge_all(self, people: Iterable[PrincipalName]) -> tuple[int, int, bool]:
         judged = held = 0
         more = False
-        for person in people:
-            with self._database.read() as tx:
-                branch = branches.get(tx, person)
-                waiting = signed_commits.waiting(tx, person, BATCH)
-            if branch is None or branch.state is BranchState.FROZEN:
-                continue
-            if branch.root is None and person not in self._unrooted:
-                continue  # its root waits for an engine
-            by_id = {ObjectId(commit.commit_id): commit for commit in waiting}
+        waiting = {person: many for person in people if (many := self._waiting(person))}
+        try:
+            self._proofs.gather(
+                {person: [(oid, one.received_at) for oid, one in many.items()] for person, many in waiting.items()}
+            )
+        except Unavailable as error:
+            with self._database.write() as tx:
+                for person, by_id in waiting.items():
+                    signed_commits.hold(tx, person, next(iter(by_id)), Judgement(Reason.HELD.value, str(error)))
+            return 0, len(waiting), False
+        for person, by_id in waiting.items():
             for oid in self._objects.read_ahead(by_id):
                 if not self._judge(person, by_id[oid]):
                     # What keeps one from being judged keeps the next, and votes are taken in their order.
@@ -350,8 +356,19 @@ class Looker:
                     break
                 judged += 1
             else:
-                more = more or len(waiting) == BATCH
+                more = more or len(by_id) == BATCH
         return judged, held, more
+
+    def _waiting(self, person: PrincipalName) -> Mapping[ObjectId, SignedCommit]:
+        """List what is to be judged of a person's branch now, in its order."""
+        with self._database.read() as tx:
+            branch = branches.get(tx, person)
+            waiting = signed_commits.waiting(tx, person, BATCH)
+        if branch is None or branch.state is BranchState.FROZEN:
+            return {}
+        if branch.root is None and person not in self._unrooted:
+            return {}  # its root waits for an engine
+        return {ObjectId(commit.commit_id): commit for commit in waiting}
 
     def _judge(self, person: PrincipalName, commit: SignedCommit) -> bool:
         """Judge one received commit; False where it must be held."""
@@ -360,7 +377,8 @@ class Looker:
             before = signatures.result(tx, oid, self._keys.hash)
         found = None if before is None else from_document(before)
         try:
-            receipt = Receipt(commit.received_at, found=found, unrooted=self._unrooted.get(person))
+            unrooted, proven = self._unrooted.get(person), self._proofs.of(oid)
+            receipt = Receipt(commit.received_at, found=found, unrooted=unrooted, proven=proven)
             examined = self.channel().examine(person, oid, receipt)
         except Unavailable as error:
             examined = Examined(oid, held=str(error))

@@ -31,6 +31,7 @@ class Objects:
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._reader = Reader(repository)
+        self._walker = Reader(repository)
         self._last = Batch(())
         """What was read for single questions; `_ahead` what the walk has just given."""
         self._ahead = Batch(())
@@ -46,6 +47,7 @@ class Objects:
     def close(self) -> None:
         """End git's processes."""
         self._reader.close()
+        self._walker.close()
 
     def commit(self, oid: ObjectId) -> Commit | Refused:
         """Read one commit in the strict form (step 3).
@@ -116,18 +118,22 @@ class Objects:
 
     def read_ahead(self, oids: Iterable[ObjectId]) -> Generator[ObjectId, None, None]:
         """Give each commit back when it, its change and its file are read: questions about the one given last, and a
-        few around it, then cost no exchange with git. Leaving the walk early ends its processes.
+        few around it, then cost no exchange with git. Its processes stay for the next walk; leaving one early ends
+        them. One walk at a time.
 
         Raises:
             Unavailable: one is not there, or git failed.
         """
-        reader = Reader(self._repository)
+        whole = False
         try:
-            for batch in reader.ahead(oids):
+            for batch in self._walker.ahead(oids):
                 self._ahead = batch
                 yield from batch.oids
+            whole = True
         finally:
-            reader.close()
+            if not whole:
+                # What else was asked would be read as the answer to another question.
+                self._walker.close()
             self._ahead = Batch(())
 
     def new_commits(

@@ -36,6 +36,14 @@ class OpenPgpKeys:
             return admitted
         return self._stands(admitted, commit.payload)
 
+    def accept(self, commit: Commit, window: Window, proven: Signed) -> Signed | Refused:
+        """Judge a commit as `verify` does, but take the word of a verifying process where it names exactly the key
+        and time that the own checks found."""
+        admitted = self._keyring.admit(commit, window)
+        if isinstance(admitted, Refused):
+            return admitted
+        return proven if proven == admitted.signed else self._stands(admitted, commit.payload)
+
     def _stands(self, admitted: Admitted, payload: bytes) -> Signed | Refused:
         from pysequoia import Sig, verify
 

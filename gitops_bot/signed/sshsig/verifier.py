@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from gitops_bot.core.errors import Reason, Refused, refuse
 from gitops_bot.policy.model import SshKey
 from gitops_bot.signed.evidence import Commit, Signed, Window
-from gitops_bot.signed.sshsig.admission import Door, prove
+from gitops_bot.signed.sshsig.admission import Admitted, Door, prove
 from gitops_bot.signed.sshsig.grammar import CurvePoint, EdPoint, Pair, PublicKey, Scheme, Signature
 
 if TYPE_CHECKING:
@@ -45,11 +45,20 @@ class SshKeys:
 
     def verify(self, commit: Commit, window: Window) -> Signed | Refused:
         """Verify a commit's one SSH signature. That a security key's counter does not fall is *not* checked."""
-        from cryptography.exceptions import InvalidSignature
+        admitted = self._door.admit(commit, window)
+        return admitted if isinstance(admitted, Refused) else self._stands(admitted)
 
+    def accept(self, commit: Commit, window: Window, proven: Signed) -> Signed | Refused:
+        """Judge a commit as `verify` does, but take the word of a verifying process where it says exactly what the own
+        checks found: key, date, touch and counter."""
         admitted = self._door.admit(commit, window)
         if isinstance(admitted, Refused):
             return admitted
+        return proven if proven == prove(admitted) else self._stands(admitted)
+
+    def _stands(self, admitted: Admitted) -> Signed | Refused:
+        from cryptography.exceptions import InvalidSignature
+
         line = admitted.key.line
         if line not in self._checks:
             self._checks[line] = _check_of(admitted.public)
