@@ -1,6 +1,7 @@
 """`gitops-bot init`: a repository gets a working set-up, each file explained, and the list of what to click."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,9 +43,9 @@ def init(
     """Write settings, policy, workflow, code owners, App manifest and ruleset into a git repository, and say what to
     click.
 
-    A second run changes nothing. A file that differs is shown and kept, or replaced with --force; code owners and
-    .gitignore only get lines added. No secret is asked for, read or written. Who you are is looked up by --me; without
-    it the policy holds a placeholder, which `gitops-bot doctor` names.
+    A second run changes nothing. A file that differs is shown and kept, or with --force shown and then replaced; code
+    owners and .gitignore only get lines added. No secret is asked for, read or written. Who you are is looked up by
+    --me; without it the policy holds a placeholder, which `gitops-bot doctor` names.
 
     \b
     Example:
@@ -60,12 +61,18 @@ def init(
     top = tree.top_of(folder)
     account, warning = _account(api, login)
     chosen = choices.Choices(named or choices.origin_repository(top), api, app, reached, account)
-    made = setting_up.set_up(chosen, top, force=force, dry=dry_run)
+    prospect = setting_up.look(chosen, top, force=force)
     todo = steps.steps(chosen)
     if as_json:
-        print_json(_document(chosen.repository, dry_run, made, todo, warning))
-    else:
-        _show(top, chosen.repository, dry_run, made, todo, warning)
+        if not dry_run:
+            setting_up.write(prospect)
+        print_json(_document(chosen.repository, dry_run, prospect.made, todo, warning))
+        return 0
+    # Shown first: what cannot be shown is not overwritten.
+    _show(top, chosen.repository, dry_run, prospect.made, todo, warning)
+    sys.stdout.flush()
+    if not dry_run:
+        setting_up.write(prospect)
     return 0
 
 
@@ -90,7 +97,7 @@ def _account(api_url: str, login: str | None) -> "tuple[Account | None, str]":
 
 
 def _document(
-    repository: str, dry: bool, made: "list[Made]", todo: "tuple[Step, ...]", warning: str
+    repository: str, dry: bool, made: "Sequence[Made]", todo: "tuple[Step, ...]", warning: str
 ) -> dict[str, object]:
     return {
         "ok": True,
@@ -105,7 +112,9 @@ def _document(
     }
 
 
-def _show(top: Path, repository: str, dry: bool, made: "list[Made]", todo: "tuple[Step, ...]", warning: str) -> None:
+def _show(
+    top: Path, repository: str, dry: bool, made: "Sequence[Made]", todo: "tuple[Step, ...]", warning: str
+) -> None:
     from gitops_bot.bootstrap.initial.setting_up import Outcome
 
     click.echo(escaped(f"{repository} in {top}{', as it would be (--dry-run)' if dry else ''}"))

@@ -64,6 +64,37 @@ def test_the_linter_finds_nothing(tmp_path: Path) -> None:
     assert lint(*files) == []
 
 
+def as_workflow(action: dict[str, Any]) -> str:
+    """Put an action's steps into a workflow that is called with its inputs: the linter reads no action by itself."""
+    inputs = {name: {"type": "string"} for name in action["inputs"]}
+    values = {name: one["value"] for name, one in action["outputs"].items()}
+    job = {"runs-on": "ubuntu-22.04", "outputs": values, "steps": action["runs"]["steps"]}
+    return yaml.safe_dump({"on": {"workflow_call": {"inputs": inputs}}, "permissions": {}, "jobs": {"handle": job}})
+
+
+@pytest.mark.slow  # as above
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("", "", None),
+        ("inputs.broker", "inputs.brooker", "expression"),
+        ("steps.handle.outputs.decision", "steps.handled.outputs.decision", "expression"),
+        ("shell: bash", "shell: bush", "shell-name"),
+        ("python -I -m pip", "echo ${{ github.event.comment.body }}; python -I -m pip", "expression"),
+        ("id: handle\n", "id: handle\n      with: {}\n", "syntax-check"),
+    ],
+)
+def test_the_linter_finds_nothing_in_the_action_but_what_is_put_in(
+    tmp_path: Path, old: str, new: str, kind: str | None
+) -> None:
+    action = text(ACTION)
+    assert old in action
+    changed = tmp_path / "workflow.yml"
+    changed.write_text(as_workflow(yaml.safe_load(action.replace(old, new, 1))), "utf-8")
+    found = {one["kind"] for one in lint(changed)}
+    assert found == set() if kind is None else kind in found
+
+
 @pytest.mark.slow  # as above
 @pytest.mark.parametrize(
     ("old", "new", "kind"),

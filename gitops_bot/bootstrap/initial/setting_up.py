@@ -1,5 +1,5 @@
 """A repository gets the files of a set-up: new ones are written, lines are added, and what differs is kept unless it is
-to be replaced. Everything is looked at before anything is written.
+to be replaced. Everything is looked at, and can be shown, before anything is written.
 """
 
 import difflib
@@ -33,22 +33,39 @@ class Made:
     difference: str = ""
 
 
-def set_up(choices: Choices, top: Path, *, force: bool, dry: bool) -> list[Made]:
-    """Write the files into the working tree at `top`, and make its state folder.
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What would become of each file, and what it would hold."""
+
+    top: Path
+    made: tuple[Made, ...]
+    plans: tuple[Planned, ...]
+
+
+def look(choices: Choices, top: Path, *, force: bool) -> Prospect:
+    """Look at every file of a set-up in the working tree at `top`; with `force` what differs is to be replaced.
 
     Raises:
         ConfigError: a link or something else that is no file is in the way, or a file cannot be used.
     """
     tree.make_private(top, files.STATE, dry=True)
     looked = [(plan, tree.read(top, plan.path)) for plan in _plans(choices, top)]
-    made = [(plan, _judged(plan, before, top, force)) for plan, before in looked]
-    if not dry:
-        # The ignoring first: nothing secret can be committed in between.
-        for plan, outcome in sorted(made, key=lambda pair: pair[0].path != files.IGNORE):
-            if outcome.outcome not in (Outcome.UNCHANGED, Outcome.KEPT):
-                tree.replace(top, plan.path, plan.text)
-        tree.make_private(top, files.STATE, dry=False)
-    return [outcome for _, outcome in made]
+    made = tuple(_judged(plan, before, top, force) for plan, before in looked)
+    return Prospect(top, made, tuple(plan for plan, _ in looked))
+
+
+def write(prospect: Prospect) -> None:
+    """Write the files as they were looked at, and make the state folder.
+
+    Raises:
+        ConfigError: a link is in the way now, or a file cannot be written.
+    """
+    # The ignoring first: nothing secret can be committed in between.
+    pairs = zip(prospect.plans, prospect.made, strict=True)
+    for plan, outcome in sorted(pairs, key=lambda pair: pair[0].path != files.IGNORE):
+        if outcome.outcome not in (Outcome.UNCHANGED, Outcome.KEPT):
+            tree.replace(prospect.top, plan.path, plan.text)
+    tree.make_private(prospect.top, files.STATE, dry=False)
 
 
 def _plans(choices: Choices, top: Path) -> Iterator[Planned]:

@@ -4,6 +4,8 @@ nothing is written outside the repository."""
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -391,3 +393,18 @@ def test_doctor_sees_a_secret_in_reach_of_git(init: Init, top: Path) -> None:
     run_program(("git", "rm", "-q", "-r", "--cached", ".gitops-bot"), cwd=top, timeout=30)
     (top / ".gitignore").write_text("")
     assert "does not ignore" in found_wrong(top)["secrets and git"]
+
+
+def test_a_difference_is_shown_before_anything_is_overwritten(top: Path) -> None:
+    """Where it cannot be shown, because nobody takes what is printed, everything stays as it was; the twin is told."""
+    policy = top / "policies" / "policy.toml"
+    policy.parent.mkdir()
+    policy.write_text("# mine\n")
+    command = [sys.executable, "-m", "gitops_bot.cli", "init", "--repository", "acme/ops", "--dir", str(top), "--force"]
+    with Path("/dev/full").open("wb") as full:
+        assert subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=120).returncode != 0
+    assert everything(top) == {"policies/policy.toml": b"# mine\n"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "-# mine" in done.stdout
+    assert set(everything(top)) == WRITTEN
