@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.store import fleet
+from gitops_bot.store.bulk import insert_all, inserting
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
 from gitops_bot.store.states import AgentKind, AgentState, RunState, TokenScope
@@ -87,6 +88,7 @@ _SET_STATE: Final = (
     .values(state=bindparam("to"), pause_reason=bindparam("why"))
 )
 _ADD_TOKEN: Final = insert(agent_tokens)
+_ADD_TOKENS: Final = inserting(agent_tokens, "id", "agent", "scope", "run", "hash", "created_at", "expires_at")
 _BEARER: Final = (
     select(agents, agent_tokens.c.scope, agent_tokens.c.run)
     .join(agents, agents.c.id == agent_tokens.c.agent)
@@ -243,8 +245,7 @@ def issue_run_tokens(tx: Tx, wanted: Sequence[tuple[str, str, int]]) -> list[str
         }
         for (agent, of_run, expires_at), token in zip(wanted, made, strict=True)
     ]
-    if rows:
-        tx.execute(_ADD_TOKEN, rows)
+    insert_all(tx, _ADD_TOKENS, rows)
     return made
 
 

@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, exists, func, insert, literal_column, select, update
+from sqlalchemy import Select, and_, bindparam, func, literal_column, select, update
 
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.store import agents as tokens
 from gitops_bot.store import fleet, told
 from gitops_bot.store.agents import Agent
+from gitops_bot.store.bulk import insert_all, inserting
 from gitops_bot.store.dispatches import Dispatch, running
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.fleet import Setup
@@ -86,15 +87,8 @@ class Kept:
     depth: int
 
 
-# Literals and no parameters: SQLite uses a partial index only where the statement's text implies its condition, and
-# this is the condition of `ux_runs_live` itself.
-_HAS_LIVE: Final = exists().where(
-    runs.c.agent == fleet_agents.c.agent,
-    runs.c.state == literal_column(f"'{RunState.LIVE.value}'"),
-    runs.c.kind == literal_column("'agent'"),
-)
+# Literals and no parameters: SQLite uses a partial index only where the statement's text implies its condition.
 _CAN_RUN: Final = and_(fleet_agents.c.due_at.is_not(None), fleet_agents.c.resting == literal_column("0"))
-_OF_LANE: Final = and_(fleet_agents.c.lane == lanes.c.id, _CAN_RUN)
 _LANES: Final = select(
     lanes.c.id,
     lanes.c.opens_at,
@@ -103,33 +97,38 @@ _LANES: Final = select(
     .where(dispatches.c.lane == lanes.c.id, dispatches.c.ended_at.is_(None))
     .scalar_subquery()
     .label("running"),
-    select(fleet_agents.c.due_at)
-    .where(_OF_LANE, fleet_agents.c.due_at <= bindparam("at"), ~_HAS_LIVE)
-    .limit(1)
-    .scalar_subquery()
-    .label("ripe"),
     select(func.min(fleet_agents.c.due_at))
-    .where(_OF_LANE, fleet_agents.c.due_at > bindparam("at"))
+    .where(fleet_agents.c.lane == lanes.c.id, _CAN_RUN)
+    .scalar_subquery()
+    .label("due_at"),
+    select(func.min(fleet_agents.c.due_at))
+    .where(fleet_agents.c.lane == lanes.c.id, _CAN_RUN, fleet_agents.c.due_at > bindparam("at"))
     .scalar_subquery()
     .label("next_at"),
 ).order_by(lanes.c.id)
 _LOCK_LANE: Final = (
     select(lanes.c.id).where(lanes.c.id == bindparam("of"), lanes.c.opens_at <= bindparam("at")).with_for_update()
 )
+# Each statement walks one index, whatever a planner knows or does not know of the tables: that an agent has a live run
+# is looked up afterwards, for there are no more of those in a lane than run in it.
+_IS_DUE: Final = and_(fleet_agents.c.lane == bindparam("of"), _CAN_RUN, fleet_agents.c.due_at <= bindparam("at"))
+_DUE: Final = select(fleet_agents.c.agent).where(_IS_DUE).order_by(fleet_agents.c.due_at).limit(bindparam("most"))
 _CLAIM: Final = (
-    select(fleet_agents, agents)
-    .join(agents, agents.c.id == fleet_agents.c.agent)
-    .where(
-        fleet_agents.c.lane == bindparam("of"),
-        _CAN_RUN,
-        fleet_agents.c.due_at <= bindparam("at"),
-        ~_HAS_LIVE,
-    )
+    select(fleet_agents)
+    .where(_IS_DUE)
     .order_by(fleet_agents.c.due_at)
     .limit(bindparam("most"))
-    # The agent's own row too, without waiting: who pauses it holds that one first and waits for the other.
-    .with_for_update(skip_locked=True, key_share=True, of=(fleet_agents, agents))
+    .with_for_update(skip_locked=True)
 )
+# Without waiting, here too: who pauses an agent holds this row first and waits for the other.
+_AGENTS: Final = (
+    select(agents)
+    .where(agents.c.id.in_(bindparam("of", expanding=True)))
+    .with_for_update(skip_locked=True, key_share=True)
+)
+_SPARE: Final = 16
+"""Live runs beyond those counted in a lane that a look allows for: of agents that changed their lane."""
+# The condition is that of `ux_runs_live` itself.
 _LIVE: Final = select(runs.c.agent).where(
     runs.c.agent.in_(bindparam("of", expanding=True)),
     runs.c.state == literal_column(f"'{RunState.LIVE.value}'"),
@@ -148,7 +147,7 @@ _KEPT: Final = (
     .join(runs, and_(runs.c.id == dispatches.c.run, runs.c.version == dispatches.c.version))
     .where(runs.c.id.in_(bindparam("of", expanding=True)))
 )
-_ADD_RUNS: Final = insert(runs)
+_ADD_RUNS: Final = inserting(runs, "id", "agent", "kind", "version", "state", "started_at")
 _RAISE_RUNS: Final = (
     update(runs)
     .where(runs.c.id.in_(bindparam("of", expanding=True)))
@@ -162,15 +161,37 @@ _STARTED: Final = (
 _IN_SESSION: Final = (
     update(fleet_agents).where(fleet_agents.c.agent == bindparam("of")).values(session=bindparam("within"))
 )
-_ADD: Final = insert(dispatches)
+_ADD: Final = inserting(
+    dispatches,
+    "run",
+    "version",
+    "agent",
+    "lane",
+    "reason",
+    "wake_seq",
+    "depth",
+    "capsule",
+    "holder",
+    "lease_until",
+    "started_at",
+)
 
 
 def overview(tx: Tx) -> list[Lane]:
     """Read every lane, with whether anything could start in it."""
-    return [
-        Lane(row.id, row.opens_at, row.running, row.ripe is not None, row.next_at)
-        for row in tx.execute(_LANES, {"at": tx.now})
-    ]
+    found: list[Lane] = []
+    for row in tx.execute(_LANES, {"at": tx.now}).all():
+        is_due = row.due_at is not None and row.due_at <= tx.now
+        is_ripe = is_due and (row.running == 0 or bool(_without_run(tx, _DUE, row.id, row.running, 1)))
+        found.append(Lane(row.id, row.opens_at, row.running, is_ripe, row.next_at))
+    return found
+
+
+def _without_run(tx: Tx, statement: Select[Any], lane: str, running: int, most: int) -> list[Any]:
+    rows = tx.execute(statement, {"of": lane, "at": tx.now, "most": most + running + _SPARE}).all()
+    # After the rows were locked: a run that began while one was waited for is seen by a later look alone.
+    live = {row.agent for row in tx.execute(_LIVE, {"of": [row.agent for row in rows]})} if rows else ()
+    return [row for row in rows if row.agent not in live][:most]
 
 
 def claim(tx: Tx, lane: str, slots: int) -> list[Claimed]:
@@ -178,28 +199,20 @@ def claim(tx: Tx, lane: str, slots: int) -> list[Claimed]:
     slots take. One whose turns of a day are spent is due again when it has one, and is not claimed."""
     if tx.execute(_LOCK_LANE, {"of": lane, "at": tx.now}).one_or_none() is None:
         return []
-    free = slots - running(tx, lane)
-    if free <= 0:
+    runs_now = running(tx, lane)
+    if runs_now >= slots:
         return []
-    found = [_claimed(row) for row in tx.execute(_CLAIM, {"of": lane, "at": tx.now, "most": free})]
-    if not found:
+    rows = _without_run(tx, _CLAIM, lane, runs_now, slots - runs_now)
+    if not rows:
         return []
-    # A run that began and a wake that followed, both while the agent's row was waited for: seen by a later look alone.
-    live = {row.agent for row in tx.execute(_LIVE, {"of": [one.agent.id for one in found]})}
-    return _within_budget(tx, [one for one in found if one.agent.id not in live])
+    of = {row.id: row for row in tx.execute(_AGENTS, {"of": [row.agent for row in rows]})}
+    return _within_budget(tx, [_claimed(row, of[row.agent]) for row in rows if row.agent in of])
 
 
-def _claimed(row: Any) -> Claimed:
-    agent = Agent(
-        row.id,
-        row.slug,
-        AgentKind(row.kind),
-        PrincipalName(row.principal),
-        PrincipalName(row.owner) if row.owner else None,
-        row.purpose,
-        AgentState(row.state),
-        row.pause_reason,
-    )
+def _claimed(row: Any, of: Any) -> Claimed:
+    owner = PrincipalName(of.owner) if of.owner else None
+    state, kind = AgentState(of.state), AgentKind(of.kind)
+    agent = Agent(of.id, of.slug, kind, PrincipalName(of.principal), owner, of.purpose, state, of.pause_reason)
     return Claimed(agent, fleet.setup_of(row), row.session, row.due_reason, row.wake_seq, row.report or "", row.again)
 
 
@@ -230,8 +243,7 @@ def open_runs(tx: Tx, openings: Sequence[Opening], holder: str, lease_ms: int) -
     if not openings:
         return []
     fresh = [one for one in openings if one.version == 1]
-    if fresh:
-        tx.execute(_ADD_RUNS, [_run(tx, one) for one in fresh])
+    insert_all(tx, _ADD_RUNS, [_run(tx, one) for one in fresh])
     repeated = [one.run for one in openings if one.version > 1]
     if repeated:
         tx.execute(_RAISE_RUNS, {"of": repeated})
@@ -259,7 +271,7 @@ def open_runs(tx: Tx, openings: Sequence[Opening], holder: str, lease_ms: int) -
         }
         for one in opened
     ]
-    tx.execute(_ADD, rows)
+    insert_all(tx, _ADD, rows)
     wanted = [(one.claimed.agent.id, one.run, tx.now + one.claimed.setup.turn_limit + SLACK) for one in openings]
     given = tokens.issue_run_tokens(tx, wanted)
     return [

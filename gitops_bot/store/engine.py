@@ -74,6 +74,10 @@ class Tx:
             prepared = self._shelf.find(self._connection.dialect, statement, values)
             if prepared is not None:
                 return prepared.run(self._connection, values)
+        elif values and len(values) > 1:
+            prepared = self._shelf.find(self._connection.dialect, statement, values[0])
+            if prepared is not None and prepared.columns is None:
+                return prepared.run_many(self._connection, values)
         return self._connection.execute(statement, values)
 
     def after_commit(self, hook: Callable[[], None]) -> None:

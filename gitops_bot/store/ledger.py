@@ -9,10 +9,14 @@ from sqlalchemy import bindparam, func, insert, select
 
 from gitops_bot.core.canonical import Digest, canonical
 from gitops_bot.core.ledger import GENESIS, Entry, seal
+from gitops_bot.store.bulk import insert_all, inserting
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.work_tables import ledger, ledger_seals
 
 _APPEND: Final = insert(ledger)
+_APPEND_MANY: Final = inserting(
+    ledger, "kind", "at", "ask", "run", "capture", "agent", "principal", "channel", "reason", "facts"
+)
 _UNSEALED: Final = (
     select(ledger)
     .outerjoin(ledger_seals, ledger_seals.c.entry == ledger.c.id)
@@ -73,8 +77,10 @@ def append(tx: Tx, *entries: Entry) -> None:
         }
         for entry in entries
     ]
-    if rows:
+    if len(rows) == 1:
         tx.execute(_APPEND, rows)
+    else:
+        insert_all(tx, _APPEND_MANY, rows)
 
 
 def _document(row: Any) -> dict[str, object]:

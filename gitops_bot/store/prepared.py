@@ -49,15 +49,27 @@ class Prepared:
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
         """Run it in the connection's transaction."""
+        return self._run(connection, self._given(values), many=False)
+
+    def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> CursorResult[Any]:
+        """Run it for each of some rows that name the same values; for a statement that gives no rows back."""
+        return self._run(connection, [self._given(values) for values in rows], many=True)
+
+    def _given(self, values: Mapping[str, Any]) -> Any:
         merged = {**self.fixed, **values}
         for name, convert in self.converted.items():
             merged[name] = convert(merged[name])
-        given: Any = merged if self.order is None else tuple([merged[name] for name in self.order])
+        return merged if self.order is None else tuple([merged[name] for name in self.order])
+
+    def _run(self, connection: Connection, given: Any, *, many: bool) -> CursorResult[Any]:
         cursor = connection.connection.cursor()
         for listener in connection.dispatch.before_cursor_execute:
-            listener(connection, cursor, self.sql, given, None, False)
+            listener(connection, cursor, self.sql, given, None, many)
         try:
-            cursor.execute(self.sql, given)
+            if many:
+                cursor.executemany(self.sql, given)
+            else:
+                cursor.execute(self.sql, given)
             if self.columns is None:
                 result: Any = Changed(cursor.rowcount)
             else:
