@@ -4,8 +4,8 @@ Three people have 10,000 approvals between them, in folders of two characters, e
 by an Ed25519 key; shorter branches, for comparison, are signed by RSA 3072 and P-256, whose arithmetic in Sequoia takes
 several times as long. Bounds: steps 3 to 5 in the verifying processes of a look (one a core) authenticate at least
 5,000 commits/s, and what it takes until both engines agreed on one more approval stays under 15 ms, for OpenPGP (with
-gpg) as for SSH (with ssh-keygen). `git verify-commit` runs over a sample in turns with the latter. Each rate is the best
-of some rounds, each duration the median: the machine may be busy with other things. Every round has new processes,
+gpg) as for SSH (with ssh-keygen). `git verify-commit` runs over a sample in turns with the latter. Each rate is the
+best of some rounds, each duration the median: the machine may be busy with other things. Every round has new processes,
 which have seen no signature before; their start is told by itself.
 """
 

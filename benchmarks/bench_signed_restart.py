@@ -52,6 +52,14 @@ class Asked:
         self.calls[self.name] += 1
         return self.engine.verify(commit, window)
 
+    def accept(self, commit: Commit, window: Window, _proven: Signed) -> Signed | Refused:
+        """Verify all the same."""
+        return self.verify(commit, window)
+
+    def standing(self, _component: str, _at: int) -> Refused | None:
+        """Say nothing against any key: nothing is spent here."""
+        return None
+
 
 class Broker:
     """One start of a broker: its own engines and its own processes of git, over a database that stays."""
