@@ -54,7 +54,7 @@ def openings(tx: Tx, claimed: Sequence[Claimed], keeping: Collection[HarnessKind
 def _session(one: Claimed, run: str, keeping: Collection[HarnessKind]) -> str | None:
     if one.setup.harness not in keeping:
         return None
-    return one.session or run
+    return one.session or f"{one.agent.slug}-{run}"
 
 
 def _facts(tx: Tx, one: Claimed, news: Told) -> CapsuleFacts:
