@@ -18,7 +18,7 @@ compile() {
 resolve() {
   compile requirements/build.in -o requirements/build.txt &&
     compile --extra measure pyproject.toml -o requirements/runtime.txt &&
-    compile --extra measure --extra oidc --extra dev -c requirements/runtime.txt pyproject.toml -o requirements/dev.txt
+    compile --extra measure --extra notify --extra oidc --extra dev -c requirements/runtime.txt pyproject.toml -o requirements/dev.txt
 }
 
 if [ "$into" = . ]; then resolve; exit; fi

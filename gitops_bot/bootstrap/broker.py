@@ -20,7 +20,7 @@ from gitops_bot.authority.outbox import Outbox, Route
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.seal_duty import SealDuty
 from gitops_bot.authority.sealing import Sealer
-from gitops_bot.bootstrap import signed, sweeping
+from gitops_bot.bootstrap import notices, signed, sweeping
 from gitops_bot.bootstrap.forge import client_of, is_app
 from gitops_bot.bootstrap.rules import place_of, rules_of
 from gitops_bot.bootstrap.signed import SignedChannel
@@ -122,6 +122,7 @@ def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | N
     database.on_due = bell.notify
     _remember(database, rules, settings)
     duties = _duties(settings, database, rules, place, forge, listen_ms or loops.LISTEN_MS)
+    duties += notices.duties(settings, database)
     channel = None
     adopted, ends = threading.Event(), list[Callable[[], None]]()
 

@@ -19,6 +19,8 @@ from gitops_bot.store.states import EffectState
 from gitops_bot.store.work_tables import effects
 
 DUTY: Final = "outbox"
+NOTICES: Final = "notices.out"
+"""The duty of lanes of notices: a slow receiver of theirs holds up nothing else."""
 
 # Any unique key: another transaction may have put an effect with the same replace key there since we looked.
 _INSERT: Final = insert_or_ignore(effects, None)
@@ -106,13 +108,13 @@ def _effect(row: Any) -> StoredEffect:
     )
 
 
-def enqueue(tx: Tx, effect: Effect) -> None:
+def enqueue(tx: Tx, effect: Effect, duty: str = DUTY) -> None:
     """Put an effect into its lane; a known key changes nothing, a pending one with its replace key is overwritten."""
     payload = canonical(dict(effect.payload)).decode("utf-8")
     # A second round only where another transaction's pending effect or attempt got between the two statements.
     while not (_replace(tx, effect, payload) or _insert(tx, effect, payload)):
         continue
-    due.ensure(tx, DUTY, effect.lane)
+    due.ensure(tx, duty, effect.lane)
 
 
 def _replace(tx: Tx, effect: Effect, payload: str) -> bool:
