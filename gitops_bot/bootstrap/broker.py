@@ -20,7 +20,7 @@ from gitops_bot.authority.outbox import Outbox, Route
 from gitops_bot.authority.rules import Rules
 from gitops_bot.authority.seal_duty import SealDuty
 from gitops_bot.authority.sealing import Sealer
-from gitops_bot.bootstrap import notices, signed, sweeping
+from gitops_bot.bootstrap import fleet, notices, signed, sweeping
 from gitops_bot.bootstrap.forge import client_of, is_app
 from gitops_bot.bootstrap.rules import place_of, rules_of
 from gitops_bot.bootstrap.signed import SignedChannel
@@ -64,14 +64,16 @@ class Broker:
     daemon: Daemon
     bell: Bell
     rules: Rules
+    fleet: fleet.Fleet
     signed: SignedChannel | None = None
     adopted: threading.Event = field(default_factory=threading.Event)
     """Set when another policy was adopted: this broker is to end, and one under the new policy to begin."""
 
     def close(self, seconds: float = 10.0) -> None:
-        """Let every duty end its step, then close the database."""
+        """Let every duty end its step and bodies of agents their turn, then close the database."""
         self.daemon.stop()
         self.daemon.join(seconds)
+        self.fleet.close()
         if self.signed is not None:
             self.signed.close()
         self.database.close()
@@ -121,8 +123,9 @@ def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | N
     bell = Bell()
     database.on_due = bell.notify
     _remember(database, rules, settings)
-    duties = _duties(settings, database, rules, place, forge, listen_ms or loops.LISTEN_MS)
-    duties += notices.duties(settings, database)
+    crew = fleet.build(settings, database, rules, bell)
+    duties = _duties(settings, database, rules, place, forge, listen_ms or loops.LISTEN_MS, crew.routes)
+    duties += [*notices.duties(settings, database), *crew.duties]
     channel = None
     adopted, ends = threading.Event(), list[Callable[[], None]]()
 
@@ -143,7 +146,7 @@ def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | N
         duties += channel.duties(database)
     daemon = Daemon(duties, bell, outside)
     ends.append(daemon.stop)
-    return Broker(database, daemon, bell, rules, channel, adopted)
+    return Broker(database, daemon, bell, rules, crew, channel, adopted)
 
 
 def _remember(database: Database, rules: Rules, settings: Settings) -> None:
@@ -163,10 +166,16 @@ def _remember(database: Database, rules: Rules, settings: Settings) -> None:
 
 
 def _duties(
-    settings: Settings, database: Database, rules: Rules, place: Place, forge: Forge | None, listen_ms: int
+    settings: Settings,
+    database: Database,
+    rules: Rules,
+    place: Place,
+    forge: Forge | None,
+    listen_ms: int,
+    more: Mapping[str, Route],
 ) -> list[Duty]:
     link = BridgeLink()
-    routes: dict[str, Route] = dict(OnBridge(database, link).routes())
+    routes: dict[str, Route] = {**OnBridge(database, link).routes(), **more}
     measuring = None
     if settings.capture.program:
         root = settings.state / "captures"

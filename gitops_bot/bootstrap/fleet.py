@@ -14,11 +14,15 @@ from typing import Final
 
 from sqlalchemy.engine import make_url
 
+from gitops_bot.authority.outbox import Route
 from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.holders import Holders
 from gitops_bot.config import Settings
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.fleet.bodies import Bodies, Ground
+from gitops_bot.fleet.reconcile import Reconcile
+from gitops_bot.fleet.releasing import Releasing
+from gitops_bot.fleet.settle import RELEASE
 from gitops_bot.fleet.tick import Tick
 from gitops_bot.harness.acpx import AcpxBodies
 from gitops_bot.harness.bodies import CommandBodies, Isolate
@@ -34,9 +38,10 @@ KEEPING: Final = frozenset({HarnessKind.ACPX})
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The fleet's part of a broker: its duties, and what ends it once they have ended."""
+    """The fleet's part of a broker: its duties, the routes of its effects, and what ends it once they have ended."""
 
     duties: tuple[Duty, ...]
+    routes: Mapping[str, Route]
     holders: Holders
     bodies: Bodies
     drain: float
@@ -140,4 +145,6 @@ def build(settings: Settings, database: Database, rules: Rules, bell: Hint) -> F
         lease=settings.fleet.lease,
         keeping=KEEPING,
     )
-    return Fleet((tick,), holders, bodies, settings.fleet.drain / 1_000)
+    reconcile = Reconcile(database, rules, holders.gone)
+    routes = {RELEASE: Releasing(database, ready).route()}
+    return Fleet((tick, reconcile), routes, holders, bodies, settings.fleet.drain / 1_000)

@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -41,14 +42,12 @@ class Holders:
             os.close(file)
         return True
 
-    def forget(self, holder: str) -> None:
-        """Remove the file of a holder that is gone and holds nothing any more."""
-        if self.is_gone(holder):
+    def gone(self, holders: Collection[str]) -> frozenset[str]:
+        """Name those of some holders that are known to be gone, and forget the files of the gone ones beside them."""
+        gone = frozenset(path.name for path in self._folder.iterdir() if self.is_gone(path.name))
+        for holder in gone.difference(holders):
             (self._folder / holder).unlink(missing_ok=True)
-
-    def gone(self) -> list[str]:
-        """Name every holder of this folder that is gone."""
-        return sorted(path.name for path in self._folder.iterdir() if self.is_gone(path.name))
+        return gone.intersection(holders)
 
     def close(self) -> None:
         """Be gone."""

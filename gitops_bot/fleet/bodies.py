@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -184,7 +184,8 @@ class _Body:
             end = BodyEnd(BodyStop.NOT_STARTED, detail=f"this broker has no harness {opened.setup.harness.value}")
         else:
             end = self._ended(harness, order)
-        self._settle(end, self._reader.end())
+        # The last line of a text that was torn off in the middle is no marker.
+        self._settle(end, self._reader.end(whole=end.stop is BodyStop.ENDED))
 
     def _ended(self, harness: Harness, order: BodyOrder) -> BodyEnd:
         try:
@@ -240,6 +241,7 @@ class _Body:
 
     def _settle(self, end: BodyEnd, ended: Ended) -> None:
         """Settle, however long the database is away; but not past the end of the lease, when others do."""
+        ended = replace(ended, late=(*self._unlanded, *ended.late))
         self._keep(self._decoder.decode(b"", final=True))
         self._close_part()
         until = time.monotonic() + self._ground.lease / 1_000
@@ -248,8 +250,7 @@ class _Body:
             try:
                 with self._desks, self._ground.database.write() as tx:
                     self._write_text(tx)
-                    if not self._unlanded or landing.inform(tx, self._ground.rules, self._turn, self._unlanded):
-                        settle.settle(tx, self._ground.rules, self._turn, end, ended)
+                    settle.settle(tx, self._ground.rules, self._turn, end, ended)
                 return
             except Unavailable:
                 if self._hurried.is_set() or time.monotonic() >= until:
