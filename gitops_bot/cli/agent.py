@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from gitops_bot.cli.agent_import import import_
 from gitops_bot.cli.host import config_option, host_database
 from gitops_bot.cli.listing import json_option, print_json, print_members, print_rows
 from gitops_bot.core.errors import ConfigError, Reason, Refusal, refuse
@@ -141,3 +142,6 @@ def _document(found: Any) -> dict[str, Any]:
         "pause_reason": found.pause_reason,
         "purpose": found.purpose,
     }
+
+
+agent.add_command(import_)
