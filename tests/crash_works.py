@@ -24,13 +24,14 @@ from gitops_bot.broker.loops import Listener
 from gitops_bot.core.asks import Ask, AskState
 from gitops_bot.core.captures import CaptureState
 from gitops_bot.core.ledger import Entry, EventKind
-from gitops_bot.store import agents, asks, captures, due, ledger, outbox, waiters
+from gitops_bot.store import agents, asks, captures, due, fleet, ledger, outbox, waiters
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.outbox import StoredEffect
 from gitops_bot.store.states import AgentState, EffectState, SeatState, WaiterKind
 from gitops_bot.store.tables import claims, runs
 from tests.capture_stage import REGIME, CaptureStage
 from tests.decisions import VERB, Stage
+from tests.fleet_stage import FleetStage
 from tests.policy_bundles import CAPTURE
 
 _A_RUN: Final = select(runs.c.id)
@@ -86,8 +87,8 @@ def check_ask(stage: CaptureStage) -> None:
 
 
 def prepare_answer(stage: CaptureStage) -> None:
-    """Open the ask."""
-    stage.ask()
+    """Open the ask of an agent of the fleet."""
+    stage.ask(FleetStage(stage.database, stage.rules).member("one"))
 
 
 def do_answer(stage: CaptureStage) -> None:
@@ -96,14 +97,15 @@ def do_answer(stage: CaptureStage) -> None:
 
 
 def check_answer(stage: CaptureStage) -> None:
-    """One verdict, one vote, one ending, the waiter due."""
+    """One verdict, one vote, one ending, the agent due, once."""
     ask = only_ask(stage)
     verdict = stage.verdict(ask)
     assert verdict is not None and verdict.by == ("bob",)
     kinds = Counter(stage.events(ask))
     assert (kinds["ask.answered"], kinds["vote.counted"], stage.count("votes")) == (1, 1, 1)
     assert stage.cause(ask) == "APPROVED"
-    assert stage.read(lambda tx: due.next_due(tx, waiters.duty(WaiterKind.RUN))) is not None
+    standing = stage.read(lambda tx: fleet.get(tx, ask.agent))
+    assert standing is not None and (standing.due_reason, standing.wake_seq) == ("answer", 1)
     assert stage.read(lambda tx: due.next_due(tx, EXPIRE_DUTY)) is None
 
 

@@ -26,7 +26,7 @@ from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.readings import Permission
 from gitops_bot.core.verdicts import Answer, Channel
 from gitops_bot.policy.lookup import NeedsPermission
-from gitops_bot.store import agents, asks, captures, due, ledger, outbox, waiters
+from gitops_bot.store import agents, asks, captures, due, fleet, ledger, outbox, waiters
 from gitops_bot.store.due import Claimed
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.outbox import StoredEffect
@@ -40,12 +40,13 @@ from gitops_bot.store.work_tables import waiters as waiters_table
 from tests.asserted import asserted
 from tests.capture_stage import CaptureStage
 from tests.decisions import VERB, Stage, reason_of
+from tests.fleet_stage import FleetStage
 from tests.policy_bundles import GONE
 from tests.store_fixtures import FreshDatabase
 from tests.store_rows import contents
 
 ONE: dict[str, Any] = {f"verbs/{VERB}/approve": 1}
-WAKE = waiters.duty(WaiterKind.RUN)
+WAKE = waiters.duty(WaiterKind.REQUEST)
 
 
 @pytest.fixture
@@ -88,7 +89,8 @@ def test_i1_one_transaction(database: FreshDatabase, how: str) -> None:
     """Whatever statement of an ending fails, nothing of it is there; when none fails, all of it is."""
     stage = Stage(database.open(Role.BROKER)).under(ONE)
     owner = database.open(Role.OWNER)
-    ask = stage.ask()
+    agent = FleetStage(stage.database, stage.rules).member("one")
+    ask = stage.ask(agent)
     before = contents(owner)
     end = ways_to_end(stage)[how]
     statements: list[str] = []
@@ -120,7 +122,9 @@ def test_i1_one_transaction(database: FreshDatabase, how: str) -> None:
         assert stage.read(lambda tx: waiters.of_ask(tx, after.superseded_by or "")) != []
     else:
         assert stage.cause(ask) == after.state.value
-        assert [one.key for one in stage.write(lambda tx: due.claim(tx, WAKE, 9, 1_000))] == [ask.run]
+        woken = stage.read(lambda tx: fleet.get(tx, agent.id))
+        assert woken is not None
+        assert woken.due_reason == ("withdrawn" if how == "withdraw" else "answer") and woken.wake_seq == 1
 
 
 # I2

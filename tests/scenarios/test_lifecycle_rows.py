@@ -14,10 +14,11 @@ from gitops_bot.core.errors import Reason, Refused
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.verdicts import Channel, Decision
 from gitops_bot.policy.faults import DoesNotLoad
-from gitops_bot.store import agents, asks, due, threads, votes, waiters
+from gitops_bot.store import agents, asks, fleet, threads, votes, waiters
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentKind, AgentState, RunState, WaiterKind
 from tests.decisions import VERB, Stage, facts_of, policy_of, reason_of
+from tests.fleet_stage import FleetStage
 from tests.policy_bundles import GONE
 from tests.store_fixtures import FreshDatabase
 
@@ -36,15 +37,15 @@ def one_vote(stage: Stage) -> Stage:
 def test_2_an_answer_before_the_run_waits_is_not_lost(stage: Stage) -> None:
     """The run is live and has not parked; the wake is a row that its settling finds."""
     stage = one_vote(stage)
-    agent = stage.agent()
+    agent = FleetStage(stage.database, stage.rules).member("one")
     run = stage.run(agent, state=RunState.LIVE)
     ask = stage.ask(agent, run)
     assert stage.cause(ask) is None
     assert isinstance(stage.answer(ask, "bob", "approve"), Settled)
     stage.write(lambda tx: agents.set_run_state(tx, run.id, RunState.PARKED))
     assert stage.cause(ask) == "APPROVED"
-    claimed = stage.write(lambda tx: due.claim(tx, waiters.duty(WaiterKind.RUN), 10, 1_000))
-    assert [one.key for one in claimed] == [run.id]
+    standing = stage.read(lambda tx: fleet.get(tx, agent.id))
+    assert standing is not None and standing.due_reason == "answer"
 
 
 def test_2_whoever_joins_an_ask_that_has_ended_is_told_so(stage: Stage) -> None:
