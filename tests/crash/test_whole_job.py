@@ -50,14 +50,16 @@ COMMITS, FSYNCS, LINES, REQUESTS = 96, 24, 16, 72
 SURE: Final = {"broker": 40, "loop": 14, "forge": 10}
 JUDGE: Final = '[ "$LOOP_REGIME" = default ] && echo \'{"score": 9}\' || echo \'{"score": 5}\'\n'
 AGENT: Final = """
-import http.client, json, os
-from urllib.parse import urlsplit
+import json, os, socket
 regime, name = json.loads(%r), %r
-wire = http.client.HTTPConnection(urlsplit(os.environ["GITOPS_BOT_URL"]).netloc, timeout=60)
-wish = {**regime, "why": "to see more", "mode": "block", "idempotency_key": "job"}
-headers = {"Authorization": "Bearer " + os.environ["GITOPS_BOT_TOKEN"], "Content-Type": "application/json"}
-wire.request("POST", "/api/v1/captures", json.dumps(wish), headers)
-said = json.loads(wire.getresponse().read())
+place = os.environ["GITOPS_BOT_URL"].split("//")[1].rstrip("/")
+wish = json.dumps({**regime, "why": "to see more", "mode": "block", "idempotency_key": "job"})
+head = ["POST /api/v1/captures HTTP/1.1", "Host: " + place, "Connection: close", "Content-Type: application/json",
+        "Authorization: Bearer " + os.environ["GITOPS_BOT_TOKEN"], "Content-Length: " + str(len(wish))]
+host, port = place.split(":")
+with socket.create_connection((host, int(port)), 60) as wire:
+    wire.sendall(("\\r\\n".join(head) + "\\r\\n\\r\\n" + wish).encode())
+    said = json.loads(wire.makefile("rb").read().partition(b"\\r\\n\\r\\n")[2])
 marker = {"trace_id": name, "regime": {**regime, "long_frac": 0.0}, "handle": said["handle"], "mode": "block"}
 open("PROVISIONING_PENDING.json", "w").write(json.dumps(marker))
 """
@@ -139,6 +141,19 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (layout.root / "agent.sh").write_text(AGENT_TURN)
     (layout.root / "agent.py").write_text(AGENT % (json.dumps(REGIME.params()), REGIME.trace_id))
     return layout.root
+
+
+@pytest.fixture(scope="module")
+def seeded(nursery: Nursery, prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same set-up with a forge that was set up already, and is started again where no forge is to die."""
+    root = tmp_path_factory.mktemp("seeded") / "job"
+    shutil.copytree(prepared, root)
+    made = Job(nursery, Layout(root), None, free_port())
+    made.start_forge()
+    made.close()
+    for left in ("forge.url", "forge.log"):
+        (root / left).unlink()
+    return root
 
 
 @dataclass
@@ -296,16 +311,16 @@ class Job:
 
 def job(
     nursery: Nursery,
-    prepared: Path,
+    before: Path,
     root: Path,
     program: list[str],
     *,
     cut: tuple[str, int] | None = None,
     forge: tuple[str, int] = ("before", 0),
 ) -> Job:
-    """Copy the set-up, start its forge, write its settings. `cut` is where requests to the forge are cut, `forge` where
+    """Copy a set-up, start its forge, write its settings. `cut` is where requests to the forge are cut, `forge` where
     it dies itself."""
-    shutil.copytree(prepared, root, dirs_exist_ok=True)
+    shutil.copytree(before, root, dirs_exist_ok=True)
     layout = Layout(root)
     port = free_port()
     made = Job(nursery, layout, None if cut is None else CutWire("", *cut), port)
@@ -377,12 +392,13 @@ def stub(root: Path, death: str = ":") -> list[str]:
     ],
 )
 def test_killed_at_any_write_it_ends_once(
-    nursery: Nursery, prepared: Path, short: Path, victim: str, moment: str, number: int
+    nursery: Nursery, prepared: Path, seeded: Path, short: Path, victim: str, moment: str, number: int
 ) -> None:
     """A broker at its n-th commit, a loop at its n-th fsync, a forge at the n-th line of its journal; the twin is the
     run in which nobody dies."""
     forge = (moment, number) if victim == "forge" else ("before", 0)
-    made = job(nursery, prepared, short / "job", stub(short / "stub"), forge=forge)
+    before = prepared if victim == "forge" else seeded
+    made = job(nursery, before, short / "job", stub(short / "stub"), forge=forge)
     try:
         made.run(victim, moment, number)
         assert_ended_well(made)
@@ -395,10 +411,10 @@ def test_killed_at_any_write_it_ends_once(
 @pytest.mark.xdist_group("whole-job-others")
 @pytest.mark.parametrize(("moment", "number"), points(REQUESTS, 12))
 def test_a_forge_that_dies_at_a_request_and_comes_back_has_one_pull_request(
-    nursery: Nursery, prepared: Path, short: Path, moment: str, number: int
+    nursery: Nursery, seeded: Path, short: Path, moment: str, number: int
 ) -> None:
     """Whether or not the request took effect, whose answer nobody has."""
-    made = job(nursery, prepared, short / "job", stub(short / "stub"), cut=(moment, number))
+    made = job(nursery, seeded, short / "job", stub(short / "stub"), cut=(moment, number))
     try:
         made.run("nobody", "before", 0)
         assert_ended_well(made)
@@ -409,10 +425,10 @@ def test_a_forge_that_dies_at_a_request_and_comes_back_has_one_pull_request(
 @pytest.mark.xdist_group("whole-job-others")
 @pytest.mark.parametrize("death", list(DEATHS))
 def test_a_capture_program_that_dies_is_run_again_as_the_same_capture(
-    nursery: Nursery, prepared: Path, short: Path, death: str
+    nursery: Nursery, seeded: Path, short: Path, death: str
 ) -> None:
     """Two attempts at most, one trace; what a dead attempt left is not taken for a result."""
-    made = job(nursery, prepared, short / "job", stub(short / "stub", DEATHS[death]))
+    made = job(nursery, seeded, short / "job", stub(short / "stub", DEATHS[death]))
     try:
         made.run("nobody", "before", 0)
         assert_ended_well(made)
@@ -425,14 +441,14 @@ def test_a_capture_program_that_dies_is_run_again_as_the_same_capture(
 
 @pytest.mark.xdist_group("whole-job-others")
 @pytest.mark.parametrize("victim", ["inference server", "broker", "capture program", "forge"])
-def test_with_a_capture_that_measures(nursery: Nursery, prepared: Path, short: Path, victim: str) -> None:
+def test_with_a_capture_that_measures(nursery: Nursery, seeded: Path, short: Path, victim: str) -> None:
     """In the middle of the load the endpoint, the broker or the program is killed; the trace is one measurement's."""
     port = free_port()
     endpoint = [sys.executable, "-m", "gitops_bot.demo.inference", "--layers", "1", "--port", str(port)]
     server = subprocess.Popen(endpoint, stdout=subprocess.PIPE)
     address = f"http://127.0.0.1:{port}"
     program = [sys.executable, "-I", "-m", "gitops_bot.measure", "--request-timeout", "5", "--endpoint", address]
-    made = job(nursery, prepared, short / "job", program)
+    made = job(nursery, seeded, short / "job", program)
     killed = False
 
     def kill_once() -> None:

@@ -4,6 +4,7 @@ Where files cost no disk is said here too: who dies in these tests is a process 
 theirs need be synced.
 """
 
+import gc
 import os
 import tempfile
 import threading
@@ -60,3 +61,6 @@ def warm(*, forks: bool = True) -> None:
         work.do(stage)
         database.close()
     assert not forks or threading.active_count() == 1, "a fork would lose the others"
+    # What was imported stays: collections of a child would walk over all of it, and copy the pages that they touch.
+    gc.collect()
+    gc.freeze()
