@@ -19,7 +19,7 @@ from gitops_bot.store.due_agents import Opened
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentState, HarnessKind
-from tests.fleet_stage import FleetStage
+from tests.due_stage import DueStage
 from tests.store_fixtures import FreshDatabase
 
 Script = Callable[[Callable[[bytes], None], Callable[[], bool]], BodyEnd]
@@ -76,18 +76,18 @@ def landed(monkeypatch: pytest.MonkeyPatch) -> Landed:
 
 
 @pytest.fixture
-def stage(sqlite_database: FreshDatabase) -> FleetStage:
-    return FleetStage(sqlite_database.open(Role.BROKER))
+def stage(sqlite_database: FreshDatabase) -> DueStage:
+    return DueStage(sqlite_database.open(Role.BROKER))
 
 
-def house(stage: FleetStage, script: Script, lease: int = 30_000) -> tuple[Bodies, Scripted]:
+def house(stage: DueStage, script: Script, lease: int = 30_000) -> tuple[Bodies, Scripted]:
     harness = Scripted(script)
     harnesses: Any = {HarnessKind.COMMAND: harness}
     ground = Ground(stage.database, stage.rules, harnesses, "http://broker", "broker-1", lease)
     return Bodies(ground, lambda: None), harness
 
 
-def opened(stage: FleetStage, slug: str = "agent-1") -> Opened:
+def opened(stage: DueStage, slug: str = "agent-1") -> Opened:
     stage.wake(stage.member(slug))
     (found,) = stage.dispatch()
     return found
@@ -101,7 +101,7 @@ def over(bodies: Bodies, seconds: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-def test_a_body_gets_its_capsule_and_no_secret_but_its_runs_token(stage: FleetStage, landed: Landed) -> None:
+def test_a_body_gets_its_capsule_and_no_secret_but_its_runs_token(stage: DueStage, landed: Landed) -> None:
     """The order holds the capsule, the limit, the address and the run's token; nothing else of ours."""
     one = opened(stage)
     bodies, harness = house(stage, lambda _heard, _stopping: ENDED)
@@ -114,7 +114,7 @@ def test_a_body_gets_its_capsule_and_no_secret_but_its_runs_token(stage: FleetSt
     assert [end for _, end, _ in landed.settled] == [ENDED]
 
 
-def test_a_marker_lands_before_the_body_ends_and_its_text_with_it(stage: FleetStage, landed: Landed) -> None:
+def test_a_marker_lands_before_the_body_ends_and_its_text_with_it(stage: DueStage, landed: Landed) -> None:
     """A complete line lands at once; the last line counts when the turn ends."""
     one, seen = opened(stage), list[object]()
 
@@ -135,7 +135,7 @@ def test_a_marker_lands_before_the_body_ends_and_its_text_with_it(stage: FleetSt
     assert stage.read(lambda tx: dispatches.text(tx, one.dispatch.run, 1)).endswith("REPORT: last")
 
 
-def test_plain_text_is_kept_within_a_second_without_a_marker(stage: FleetStage, landed: Landed) -> None:
+def test_plain_text_is_kept_within_a_second_without_a_marker(stage: DueStage, landed: Landed) -> None:
     """Who only thinks aloud is read again after a crash too."""
     one, seen = opened(stage), list[str]()
 
@@ -155,7 +155,7 @@ def test_plain_text_is_kept_within_a_second_without_a_marker(stage: FleetStage, 
     assert seen == ["thinking… "]
 
 
-def test_no_more_text_is_kept_than_the_cap_but_markers_after_it_land(stage: FleetStage, landed: Landed) -> None:
+def test_no_more_text_is_kept_than_the_cap_but_markers_after_it_land(stage: DueStage, landed: Landed) -> None:
     """A flood costs a bounded number of bytes."""
     one = opened(stage)
 
@@ -172,7 +172,7 @@ def test_no_more_text_is_kept_than_the_cap_but_markers_after_it_land(stage: Flee
     assert landed.informed == [Report("still here")]
 
 
-def test_what_could_not_be_written_is_written_later_each_once(stage: FleetStage, landed: Landed) -> None:
+def test_what_could_not_be_written_is_written_later_each_once(stage: DueStage, landed: Landed) -> None:
     """The database goes away in the middle and at the end: nothing is lost, nothing twice."""
     one = opened(stage)
 
@@ -193,7 +193,7 @@ def test_what_could_not_be_written_is_written_later_each_once(stage: FleetStage,
     assert len(landed.settled) == 1
 
 
-def test_a_turn_that_is_over_lets_its_body_go(stage: FleetStage, landed: Landed) -> None:
+def test_a_turn_that_is_over_lets_its_body_go(stage: DueStage, landed: Landed) -> None:
     """When a reconciler settled the turn, the body ends at its next word, and settles nothing."""
     one = opened(stage)
 
@@ -219,7 +219,7 @@ def until_stopped(_heard: object, stopping: Callable[[], bool]) -> BodyEnd:
 
 
 @pytest.mark.parametrize("why", ["retired", "fenced", "neither"])
-def test_watching_ends_what_is_no_longer_ours(stage: FleetStage, landed: Landed, why: str) -> None:
+def test_watching_ends_what_is_no_longer_ours(stage: DueStage, landed: Landed, why: str) -> None:
     """A retired agent's body is ended, and one whose dispatch somebody else ended; every other goes on."""
     one = opened(stage)
     bodies, _ = house(stage, until_stopped)
@@ -237,7 +237,7 @@ def test_watching_ends_what_is_no_longer_ours(stage: FleetStage, landed: Landed,
     assert len(landed.settled) == (0 if why == "fenced" else 1)
 
 
-def test_watching_keeps_the_lease(stage: FleetStage, landed: Landed) -> None:
+def test_watching_keeps_the_lease(stage: DueStage, landed: Landed) -> None:
     """While a body runs its lease never runs out, and it is nobody's to find."""
     one = opened(stage)
     stage.write(lambda tx: dispatches.beat(tx, "broker-1", 60))
@@ -252,7 +252,7 @@ def test_watching_keeps_the_lease(stage: FleetStage, landed: Landed) -> None:
     assert bodies.drain(0.0)
 
 
-def test_draining_lets_a_body_end_by_itself_first(stage: FleetStage, landed: Landed) -> None:
+def test_draining_lets_a_body_end_by_itself_first(stage: DueStage, landed: Landed) -> None:
     """What ends within the time is settled as it ended; the rest is stopped and settled so."""
     quick, slow = opened(stage, "quick"), opened(stage, "slow")
     begun = threading.Barrier(3)
@@ -273,7 +273,7 @@ def test_draining_lets_a_body_end_by_itself_first(stage: FleetStage, landed: Lan
     assert stops == {"quick": BodyStop.ENDED, "slow": BodyStop.STOPPED}
 
 
-def test_a_harness_that_is_not_there_is_a_turn_that_never_started(stage: FleetStage, landed: Landed) -> None:
+def test_a_harness_that_is_not_there_is_a_turn_that_never_started(stage: DueStage, landed: Landed) -> None:
     """An agent of a harness that this broker lacks is tried again later, with the reason."""
     one = opened(stage)
     ground = Ground(stage.database, stage.rules, {}, "http://broker", "broker-1", 30_000)
@@ -285,7 +285,7 @@ def test_a_harness_that_is_not_there_is_a_turn_that_never_started(stage: FleetSt
 
 
 def test_a_bug_in_a_body_ends_the_process_by_who_watches(
-    stage: FleetStage, landed: Landed, monkeypatch: pytest.MonkeyPatch
+    stage: DueStage, landed: Landed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing swallows a bug: the next look raises it."""
     monkeypatch.setattr(threading, "excepthook", lambda _: None)

@@ -13,20 +13,20 @@ from gitops_bot.store.fleet_tables import dispatches as table
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import AgentState, RunState
 from gitops_bot.store.tables import agent_tokens, runs
-from tests.fleet_stage import LANE, LEASE, FleetStage
+from tests.due_stage import LANE, LEASE, DueStage
 from tests.store_fixtures import FreshDatabase
 
 
 @pytest.fixture
-def stage(database: FreshDatabase) -> FleetStage:
-    return FleetStage(database.open(Role.BROKER))
+def stage(database: FreshDatabase) -> DueStage:
+    return DueStage(database.open(Role.BROKER))
 
 
-def overview(stage: FleetStage) -> dict[str, due_agents.Lane]:
+def overview(stage: DueStage) -> dict[str, due_agents.Lane]:
     return {lane.id: lane for lane in stage.read(due_agents.overview)}
 
 
-def test_a_due_agent_gets_one_run_one_dispatch_and_one_token(stage: FleetStage) -> None:
+def test_a_due_agent_gets_one_run_one_dispatch_and_one_token(stage: DueStage) -> None:
     """One transaction opens the run, consumes the wake, and gives a token for this run alone, for the turn's time."""
     agent = stage.member()
     stage.wake(agent)
@@ -44,7 +44,7 @@ def test_a_due_agent_gets_one_run_one_dispatch_and_one_token(stage: FleetStage) 
     assert row.expires_at == opened.dispatch.started_at + 60_000 + due_agents.SLACK
 
 
-def test_an_agent_that_is_not_due_or_rests_is_left_alone(stage: FleetStage) -> None:
+def test_an_agent_that_is_not_due_or_rests_is_left_alone(stage: DueStage) -> None:
     """Neither a time to come nor a paused agent starts; the accepting twin is resumed."""
     asleep, paused = stage.member("asleep"), stage.member("paused")
     stage.wake(paused)
@@ -58,7 +58,7 @@ def test_an_agent_that_is_not_due_or_rests_is_left_alone(stage: FleetStage) -> N
     assert [one.agent.id for one in stage.dispatch()] == [paused.id]
 
 
-def test_an_agent_with_a_live_run_waits_for_its_end(stage: FleetStage) -> None:
+def test_an_agent_with_a_live_run_waits_for_its_end(stage: DueStage) -> None:
     """A wake while it runs stays due and starts nothing; without the live run it starts."""
     agent = stage.member()
     stage.wake(agent)
@@ -73,7 +73,7 @@ def test_an_agent_with_a_live_run_waits_for_its_end(stage: FleetStage) -> None:
     assert second.dispatch.run != first.dispatch.run and second.dispatch.reason == "message"
 
 
-def test_a_parked_run_does_not_keep_its_agent_from_another(stage: FleetStage) -> None:
+def test_a_parked_run_does_not_keep_its_agent_from_another(stage: DueStage) -> None:
     """A wake for another reason opens a new row and leaves the parked one alone."""
     agent = stage.member()
     ask = stage.parked_ask(agent)
@@ -83,7 +83,7 @@ def test_a_parked_run_does_not_keep_its_agent_from_another(stage: FleetStage) ->
     assert opened.dispatch.run != ask.run
 
 
-def test_the_longest_due_come_first_within_the_free_slots(stage: FleetStage) -> None:
+def test_the_longest_due_come_first_within_the_free_slots(stage: DueStage) -> None:
     """Slots count what runs in the lane, whoever holds it, and only an ended dispatch frees one."""
     members = [stage.member(f"agent-{number}") for number in range(5)]
     for place, agent in enumerate(reversed(members)):
@@ -98,7 +98,7 @@ def test_the_longest_due_come_first_within_the_free_slots(stage: FleetStage) -> 
     assert [one.agent.id for one in stage.dispatch(slots=2, holder="broker-2")] == [members[2].id]
 
 
-def test_a_closed_lane_starts_nothing_until_it_opens(stage: FleetStage) -> None:
+def test_a_closed_lane_starts_nothing_until_it_opens(stage: DueStage) -> None:
     """A rate limit of a provider holds its lane; another lane goes on."""
     held, other = stage.member("held"), stage.member("other", lane="command:other")
     for agent in (held, other):
@@ -112,7 +112,7 @@ def test_a_closed_lane_starts_nothing_until_it_opens(stage: FleetStage) -> None:
     assert [one.agent.id for one in stage.dispatch()] == [held.id]
 
 
-def test_spent_turns_move_the_wake_to_when_there_is_one_again(stage: FleetStage, database: FreshDatabase) -> None:
+def test_spent_turns_move_the_wake_to_when_there_is_one_again(stage: DueStage, database: FreshDatabase) -> None:
     """With two turns a day, the third waits until the first of them is a day old; older ones do not count."""
     agent, owner = stage.member(turns_a_day=2), database.open(Role.OWNER)
     for hours in (30, 20, 10):
@@ -129,7 +129,7 @@ def test_spent_turns_move_the_wake_to_when_there_is_one_again(stage: FleetStage,
     assert (standing.due_at, standing.due_reason) == (first + due_agents.DAY, "budget")
 
 
-def test_each_item_is_told_in_one_capsule(stage: FleetStage) -> None:
+def test_each_item_is_told_in_one_capsule(stage: DueStage) -> None:
     """A verdict and two messages are told by the first run, and by no later one; what came meanwhile by the next."""
     agent = stage.member()
     ask = stage.parked_ask(agent, labels=("north", "south"))
@@ -151,7 +151,7 @@ def test_each_item_is_told_in_one_capsule(stage: FleetStage) -> None:
     assert [item.run for item in items] == [first.dispatch.run] * 3 + [second.dispatch.run]
 
 
-def test_what_a_capsule_does_not_hold_waits_for_the_next(stage: FleetStage) -> None:
+def test_what_a_capsule_does_not_hold_waits_for_the_next(stage: DueStage) -> None:
     """More messages than one capsule takes: the oldest go, their number is said, asks are never behind them."""
     agent, other = stage.member(), stage.member("other")
     ask = stage.parked_ask(agent)
@@ -173,7 +173,7 @@ def test_what_a_capsule_does_not_hold_waits_for_the_next(stage: FleetStage) -> N
     assert [message.text for message in stage.read(read)[agent.id].messages] == ["message 3", "message 4", "message 5"]
 
 
-def test_an_expired_ask_is_told_as_no_verdict(stage: FleetStage) -> None:
+def test_an_expired_ask_is_told_as_no_verdict(stage: DueStage) -> None:
     """Expiry never approves (I5): the capsule says EXPIRED, and names nobody."""
     agent = stage.member()
     stage.expiring(agent=agent, run=stage.run(agent), verb=None, params=None, text="Which way?")
@@ -183,7 +183,7 @@ def test_an_expired_ask_is_told_as_no_verdict(stage: FleetStage) -> None:
     assert "state: EXPIRED (no verdict)" in opened.dispatch.capsule and "by:" not in opened.dispatch.capsule
 
 
-def test_a_lost_run_is_dispatched_again_as_itself_with_the_same_capsule(stage: FleetStage) -> None:
+def test_a_lost_run_is_dispatched_again_as_itself_with_the_same_capsule(stage: DueStage) -> None:
     """The same row at the next version, told the same to the letter; its old token is dead, news wait untold."""
     agent = stage.member()
     stage.say(agent, "the task")
@@ -207,7 +207,7 @@ def test_a_lost_run_is_dispatched_again_as_itself_with_the_same_capsule(stage: F
     assert [message.text for message in left[agent.id].messages] == ["news"]
 
 
-def test_a_thousand_are_opened_at_once(stage: FleetStage) -> None:
+def test_a_thousand_are_opened_at_once(stage: DueStage) -> None:
     """One call opens many; nobody is started twice."""
     for number in range(120):
         stage.wake(stage.member(f"agent-{number}"))
@@ -217,7 +217,7 @@ def test_a_thousand_are_opened_at_once(stage: FleetStage) -> None:
     assert stage.count("runs") == stage.count("dispatches") == stage.count("agent_tokens") == 120
 
 
-def test_two_brokers_never_start_one_agent_twice(stage: FleetStage, database: FreshDatabase) -> None:
+def test_two_brokers_never_start_one_agent_twice(stage: DueStage, database: FreshDatabase) -> None:
     """Racing claims, while people wake the agents: one live run an agent, whoever comes first, and no error."""
     members = [stage.member(f"agent-{number}") for number in range(12)]
     begin, failed = threading.Barrier(3), list[BaseException]()
@@ -236,7 +236,7 @@ def test_two_brokers_never_start_one_agent_twice(stage: FleetStage, database: Fr
         for member in members:
             stage.wake(member)
 
-    rivals = [FleetStage(database.open(Role.BROKER)) for _ in range(2)]
+    rivals = [DueStage(database.open(Role.BROKER)) for _ in range(2)]
     works = [waking, *(lambda rival=rival: rival.dispatch(slots=100, holder=str(id(rival))) for rival in rivals)]
     threads = [threading.Thread(target=race, args=(work,)) for work in works]
     for thread in threads:
@@ -249,7 +249,7 @@ def test_two_brokers_never_start_one_agent_twice(stage: FleetStage, database: Fr
     assert sorted(row.agent for row in live) == sorted(member.id for member in members)
 
 
-def test_a_wake_while_nothing_runs_survives_a_rolled_back_dispatch(stage: FleetStage) -> None:
+def test_a_wake_while_nothing_runs_survives_a_rolled_back_dispatch(stage: DueStage) -> None:
     """A process that dies before the commit has consumed nothing: the next tick dispatches with the verdict, once."""
     agent = stage.member()
     ask = stage.parked_ask(agent)
