@@ -50,8 +50,8 @@ class Taker(http.server.BaseHTTPRequestHandler):
     """Keeps what was posted; answers with the status that the server was told."""
 
     def do_POST(self) -> None:
-        self.server.taken.append(self.rfile.read(int(self.headers["Content-Length"])))  # type: ignore[attr-defined] # below
-        self.send_response(self.server.status)  # type: ignore[attr-defined] # below
+        self.server.taken.append(self.rfile.read(int(self.headers["Content-Length"])))  # type: ignore[attr-defined] # the server is ours
+        self.send_response(self.server.status)  # type: ignore[attr-defined] # the server is ours
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -61,7 +61,7 @@ class Taker(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[http.server.HTTPServer]:
     made = http.server.HTTPServer(("127.0.0.1", 0), Taker)
-    made.taken, made.status = [], 200  # type: ignore[attr-defined] # the handler's
+    made.taken, made.status = [], 200  # type: ignore[attr-defined] # the server is ours
     thread = threading.Thread(target=made.serve_forever, daemon=True)
     thread.start()
     yield made
@@ -72,7 +72,7 @@ def server() -> Iterator[http.server.HTTPServer]:
 
 def test_apprise_reaches_a_real_server_with_plain_words(server: http.server.HTTPServer) -> None:
     AppriseNotifier([f"json://user:{SECRET}@127.0.0.1:{server.server_port}/"]).tell(NOTICE)
-    (taken,) = server.taken  # type: ignore[attr-defined] # the handler's
+    (taken,) = server.taken  # type: ignore[attr-defined] # the server is ours
     body = json.loads(taken)
     assert body["title"] == "tuner asks and waits for a person"
     assert body["message"].splitlines() == ["> Ship it?", "http://localhost:8480/asks/1"]
@@ -81,7 +81,7 @@ def test_apprise_reaches_a_real_server_with_plain_words(server: http.server.HTTP
 def test_an_address_that_refuses_is_told_again_and_never_shown(
     server: http.server.HTTPServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    server.status = 500  # type: ignore[attr-defined] # the handler's
+    server.status = 500  # type: ignore[attr-defined] # the server is ours
     with pytest.raises(Unavailable) as failed:
         AppriseNotifier([f"json://user:{SECRET}@127.0.0.1:{server.server_port}/"]).tell(NOTICE)
     seen = capfd.readouterr()
