@@ -4,9 +4,10 @@ What an agent has open is limited where it asks, so that a page of agents costs 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from gitops_bot.authority import fleet_read
 from gitops_bot.authority.blocking import blocked
 from gitops_bot.authority.card_values import plain
 from gitops_bot.authority.queries import summary_of
@@ -19,6 +20,7 @@ from gitops_bot.store import agents, captures, inbox, page_rows
 from gitops_bot.store.agents import Agent
 from gitops_bot.store.captures import MEASURED
 from gitops_bot.store.engine import Tx
+from gitops_bot.store.fleet_rows import FleetRow, rows_of
 from gitops_bot.store.inbox import FIRST, Open, Source, Waits
 from gitops_bot.store.page_rows import LoopRow
 from gitops_bot.store.states import AgentKind, AgentState
@@ -64,6 +66,8 @@ class AgentRow:
     more: bool
     loops: tuple[LoopShown, ...]
     last_activity: int | None
+    fleet: FleetRow | None = None
+    """When and why it is due, where the fleet runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,10 @@ def _rows(tx: Tx, rules: Rules, found: Sequence[Agent]) -> tuple[AgentRow, ...]:
     opened = {one.id: inbox.step(tx, Source.AGENT, one.id, "", FIRST, MOST_OPEN) for one in found}
     asked = [one.ask.id for these, _ in opened.values() for one in these]
     waits = inbox.waits(tx, asked) if asked else {}
-    return tuple(_row(tx, rules, one, loops.get(one.id, []), *opened[one.id], waits) for one in found)
+    fleet = rows_of(tx, [one.id for one in found if one.kind is AgentKind.AGENT])
+    return tuple(
+        _row(tx, rules, one, loops.get(one.id, []), *opened[one.id], waits, fleet.get(one.id)) for one in found
+    )
 
 
 def _row(
@@ -108,30 +115,37 @@ def _row(
     opened: Sequence[Open],
     following: str | None,
     waits: Mapping[str, Sequence[Waits]],
+    fleet: FleetRow | None,
 ) -> AgentRow:
     held = {one.ask.id: blocked(waits.get(one.ask.id, ()), one.run_state) for one in opened}
     stands = any(one.stands for one in held.values())
     run = page_rows.live_run(tx, agent.id) if agent.kind is AgentKind.AGENT else None
     live = run is not None or any(loop.shutdown_at is None for loop in loops)
     gated = sum(one.ask.kind is AskKind.GATED for one in opened)
-    facts = AgentFacts(
+    own = AgentFacts() if fleet is None else fleet_read.facts(fleet, tx.now)
+    facts = replace(
+        own,
         retired=agent.state is AgentState.RETIRED,
         draft=agent.state is AgentState.DRAFT,
         paused=agent.state is AgentState.PAUSED,
-        live_run=live and not stands,
+        # A loop that is parked has no body though its run is live; an agent of the fleet has one, or none.
+        live_run=(live and not stands) or (fleet is not None and run is not None),
         answerable_asks=len(opened) - gated,
         gated_asks=gated,
+        # While anything is open, that is what it waits for.
+        blocked_without_answer=own.blocked_without_answer and not opened,
     )
     found = status(facts)
     return AgentRow(
         agent=agent,
         status=found,
         needs_person=found in NEEDS_PERSON,
-        doing=_doing(tx, agent, found, opened, loops, run),
+        doing=_doing(tx, agent, found, opened, loops, run, fleet),
         open_asks=tuple(_open(rules, agent, one, held[one.ask.id].words) for one in opened),
         more=following is not None,
         loops=tuple(LoopShown(one.id, one.version, one.registered_at, one.shutdown_at) for one in loops),
         last_activity=_last(tx, agent, loops, run),
+        fleet=fleet,
     )
 
 
@@ -156,6 +170,7 @@ def _doing(
     opened: Sequence[Open],
     loops: Sequence[LoopRow],
     run: tuple[str, int, int] | None,
+    fleet: FleetRow | None,
 ) -> str:
     """Say in one sentence what an agent is doing."""
     gated = sum(one.ask.kind is AskKind.GATED for one in opened)
@@ -170,10 +185,12 @@ def _doing(
         case AgentStatus.WAITING_HUMAN:
             others = f", and for signatures on {_count(gated, 'gated ask')}" if gated else ""
             return f"Waits for a person: {_count(len(opened) - gated, 'open ask')}{others}."
-        case AgentStatus.BLOCKED:
+        case AgentStatus.BLOCKED if gated:
             return f"Waits for signatures on {_count(gated, 'gated ask')}; nobody can answer it here."
         case AgentStatus.RUNNING:
             return _running(tx, loops, run)
+        case _ if fleet is not None and (words := fleet_read.waiting(fleet, found)) is not None:
+            return words
         case _:
             return "Nothing to do; it is started by hand or asks through its token."
 

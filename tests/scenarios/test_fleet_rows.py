@@ -1,8 +1,6 @@
 """The life of an ask of a fleet's agent, at the level of rows, on every engine; each test names its row of the table of
 cases."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from gitops_bot.authority import closing, settling
@@ -27,7 +25,7 @@ LOST = BodyEnd(BodyStop.FAILED, 1, "died")
 
 
 @pytest.fixture
-def stage(database: FreshDatabase) -> Iterator[FleetStage]:
+def stage(database: FreshDatabase) -> FleetStage:
     return FleetStage(database.open(Role.BROKER))
 
 
