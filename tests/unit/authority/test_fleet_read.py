@@ -1,6 +1,7 @@
 """The status of a fleet agent is derived from when and why it is due; only two of its values ask for a person (I8)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 from sqlalchemy import update
@@ -12,6 +13,7 @@ from gitops_bot.core.principals import PrincipalName
 from gitops_bot.core.status import AgentStatus
 from gitops_bot.ports import BodyEnd, BodyStop
 from gitops_bot.store.agents import Agent
+from gitops_bot.store.engine import Database
 from gitops_bot.store.fleet_tables import fleet_agents as rows
 from gitops_bot.store.roles import Role
 from gitops_bot.store.states import WakePolicy
@@ -22,13 +24,22 @@ ASK = "ASK: Which way?\n"
 FAILED = BodyEnd(BodyStop.FAILED)
 
 
+@dataclass
+class Staged(FleetStage):
+    """A fleet, and the database as the workspace reads it."""
+
+    pages: Database | None = None
+
+
 @pytest.fixture
 def stage(database: FreshDatabase) -> FleetStage:
-    return FleetStage(database.open(Role.BROKER))
+    return Staged(database.open(Role.BROKER), pages=database.open(Role.WORKSPACE))
 
 
 def shown(stage: FleetStage, slug: str = "one") -> AgentRow:
-    found = stage.read(lambda tx: agent_shown(tx, stage.rules, slug))
+    assert isinstance(stage, Staged) and stage.pages is not None
+    with stage.pages.read() as tx:
+        found = agent_shown(tx, stage.rules, slug)
     assert found is not None
     return found
 
