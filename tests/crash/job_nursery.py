@@ -43,11 +43,11 @@ from tests.crash.nursery import Reaper
 from tests.crash.warmed import known, warm
 
 PRELOADED = (client, flask, forges.routes(), github, page, remote, requests, schema, waitress.server)
-COMMENTS_MS = 40
-PULLS_MS = 120
-LISTEN_MS = 60
-SEAL_MS = 60
-LEASE_MS = 250
+COMMENTS_MS = 80
+PULLS_MS = 300
+LISTEN_MS = 100
+SEAL_MS = 120
+LEASE_MS = 150
 POLL_MS = 20
 
 

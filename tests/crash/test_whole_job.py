@@ -43,9 +43,10 @@ pytestmark = pytest.mark.slow
 
 REGIME: Final = Regime("Qwen/Qwen3-0.6B", 4, 2, 4, 0, "0.0000")
 SECONDS: Final = 120.0
+PAUSE: Final = 0.015
 SECRET: Final = "between-test-and-forge"
 EVERY: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-COMMITS, FSYNCS, LINES, REQUESTS = 96, 24, 16, 72
+COMMITS, FSYNCS, LINES, REQUESTS = 96, 24, 16, 48
 """About so many points a job has; those beyond its end kill nothing, and the job must end well all the same."""
 SURE: Final = {"broker": 40, "loop": 14, "forge": 10}
 JUDGE: Final = '[ "$LOOP_REGIME" = default ] && echo \'{"score": 9}\' || echo \'{"score": 5}\'\n'
@@ -149,7 +150,8 @@ def seeded(nursery: Nursery, prepared: Path, tmp_path_factory: pytest.TempPathFa
     root = tmp_path_factory.mktemp("seeded") / "job"
     shutil.copytree(prepared, root)
     made = Job(nursery, Layout(root), None, free_port())
-    made.start_forge()
+    made.start("forge")
+    made.await_forge()
     made.close()
     for left in ("forge.url", "forge.log"):
         (root / left).unlink()
@@ -172,10 +174,14 @@ class Job:
     reaped: set[int] = field(default_factory=set)
     _database: Database | None = None
 
-    def start_forge(self, moment: str = "before", number: int = 0) -> str:
-        """Start the forge, again if it dies before it answers; give the address at which the job finds it."""
+    @property
+    def forge_url(self) -> str:
+        """Where the job finds its forge: at its port, or at the wire that is cut."""
+        return f"http://127.0.0.1:{self.forge_port}" if self.wire is None else self.wire.url
+
+    def await_forge(self) -> None:
+        """Wait until the forge answers, started again if it dies before."""
         address = self.layout.root / "forge.url"
-        self.start("forge", moment, number)
         until = time.monotonic() + SECONDS
         while not address.exists():
             assert time.monotonic() < until, self.logs()
@@ -183,10 +189,8 @@ class Job:
             self.raise_again("forge")
         own = address.read_text()
         self.forge = RemoteControl(own, SECRET)
-        if self.wire is None:
-            return own
-        self.wire.upstream = urlsplit(own)
-        return self.wire.url
+        if self.wire is not None:
+            self.wire.upstream = urlsplit(own)
 
     def raise_again(self, actor: str) -> int | None:
         """Start an actor again where it was killed; give the status of one that ended otherwise."""
@@ -221,12 +225,14 @@ class Job:
 
     def run(self, victim: str, moment: str, number: int) -> None:
         """Play the job to the loop's end, answer as alice, start again what dies."""
-        for actor in ("workspace", "broker", "loop"):
+        for actor in ("workspace", "loop"):
             self.start(actor, moment, number if actor == victim else 0)
+        self.await_forge()
+        self.start("broker", moment, number if victim == "broker" else 0)
         until, answered = time.monotonic() + SECONDS, False
         while True:
             assert time.monotonic() < until, self.logs()
-            time.sleep(0.01)
+            time.sleep(PAUSE)
             self.between()
             answered = answered or self.answer()
             for actor in list(self.pids):
@@ -254,7 +260,7 @@ class Job:
             assert time.monotonic() < until, (self.rows(), self.kinds(), self.logs())
             for actor in ("broker", "forge"):
                 self.raise_again(actor)
-            time.sleep(0.01)
+            time.sleep(PAUSE)
 
     def session(self) -> list[dict[str, Any]]:
         log = self.layout.workspace / "state" / "session.jsonl"
@@ -324,13 +330,13 @@ def job(
     layout = Layout(root)
     port = free_port()
     made = Job(nursery, layout, None if cut is None else CutWire("", *cut), port)
-    address = made.start_forge(*forge)
+    made.start("forge", *forge)
     layout.config.unlink()
     layout.config.write_text(
         f"""repository = "github.com/{REPOSITORY}"
 [forge]
 repositories = ["{REPOSITORY}"]
-api_url = "{address}"
+api_url = "{made.forge_url}"
 token_file = "forge.token"
 [signed]
 environment = "demo"

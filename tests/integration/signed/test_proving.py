@@ -39,11 +39,13 @@ from tests.store_fixtures import FreshDatabase
 ALICE: Final = PrincipalName("alice")
 WINDOW: Final = Window((NOW + 60) * 1_000, 300_000, OPENED * 1_000)
 ALWAYS: Final = (0, 4_000_000_000_000)
-EACH: Final = 150
+EACH: Final = 100
 """Commits of each kind of signature: every damage of some of the keys."""
 HEAD: Final = "import sys; read = sys.stdin.buffer.read; out = sys.stdout.buffer\n"
 NEXT: Final = "read(int.from_bytes(read(4), 'big'))\n"
 SAY: Final = "b = %r; out.write(len(b).to_bytes(4, 'big') + b); out.flush()\n"
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("proving")]
 
 
 class Bench:
