@@ -114,7 +114,9 @@ _REVOKE_OF_AGENT: Final = (
     .where(agent_tokens.c.agent == bindparam("of"), agent_tokens.c.revoked_at.is_(None))
     .values(revoked_at=bindparam("at"))
 )
-_LOCK: Final = select(agents).where(agents.c.id == bindparam("of")).with_for_update()
+# As an update locks it: who writes a row that refers to an agent or a run, as an ask does, and waits for something else
+# that this one holds, would wait in a circle.
+_LOCK: Final = select(agents).where(agents.c.id == bindparam("of")).with_for_update(key_share=True)
 _END_PARKED: Final = (
     update(runs)
     .where(runs.c.agent == bindparam("of"), runs.c.state == RunState.PARKED.value)
@@ -122,7 +124,7 @@ _END_PARKED: Final = (
 )
 _ADD_RUN: Final = insert(runs)
 _GET_RUN: Final = select(runs).where(runs.c.id == bindparam("of"))
-_LOCK_RUN: Final = _GET_RUN.with_for_update()
+_LOCK_RUN: Final = _GET_RUN.with_for_update(key_share=True)
 _RAISE_RUN: Final = (
     update(runs)
     .where(runs.c.id == bindparam("of"))

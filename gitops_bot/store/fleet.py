@@ -69,7 +69,8 @@ _WAKE: Final = (
 _REST: Final = update(fleet_agents).where(fleet_agents.c.agent == bindparam("of")).values(resting=bindparam("rests"))
 _TELL: Final = insert_or_ignore(capsule_items, ("kind", "ref"))
 _RUN: Final = select(runs.c.agent, runs.c.state).where(runs.c.id == bindparam("of"))
-_LOCK_RUN: Final = _RUN.with_for_update()
+# As an update locks it: rows that only refer to the run, as what its body says, wait for nobody.
+_LOCK_RUN: Final = _RUN.with_for_update(key_share=True)
 _ANY_OPEN: Final = select(asks.c.id).where(asks.c.run == bindparam("of"), asks.c.state == AskState.OPEN.value).limit(1)
 _END_RUN: Final = (
     update(runs)
