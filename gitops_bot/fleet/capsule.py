@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from gitops_bot.core.asks import VERDICT_STATES, AskState
@@ -125,6 +126,7 @@ def render(facts: CapsuleFacts) -> str:
     return "\n\n".join(parts)
 
 
+@cache
 def contract() -> str:
     """Write what is read of a turn's text, from the grammar's own table. Echoed as it stands it does nothing."""
     rows = "\n".join(f"    {form.line}\n        {form.effect}; {form.when.value}" for form in MARKERS)

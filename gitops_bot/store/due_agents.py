@@ -113,8 +113,9 @@ _LOCK_LANE: Final = (
 # is looked up afterwards, for there are no more of those in a lane than run in it.
 _IS_DUE: Final = and_(fleet_agents.c.lane == bindparam("of"), _CAN_RUN, fleet_agents.c.due_at <= bindparam("at"))
 _DUE: Final = select(fleet_agents.c.agent).where(_IS_DUE).order_by(fleet_agents.c.due_at).limit(bindparam("most"))
+_UNREAD: Final = frozenset({"resting", "due_at", "idle", "errors", "outcome", "blocked_ask", "settled_at"})
 _CLAIM: Final = (
-    select(fleet_agents)
+    select(*(column for column in fleet_agents.c if column.name not in _UNREAD))
     .where(_IS_DUE)
     .order_by(fleet_agents.c.due_at)
     .limit(bindparam("most"))
@@ -122,17 +123,15 @@ _CLAIM: Final = (
 )
 # Without waiting, here too: who pauses an agent holds this row first and waits for the other.
 _AGENTS: Final = (
-    select(agents)
+    select(*(column for column in agents.c if column.name != "created_at"))
     .where(agents.c.id.in_(bindparam("of", expanding=True)))
     .with_for_update(skip_locked=True, key_share=True)
 )
 _SPARE: Final = 16
 """Live runs beyond those counted in a lane that a look allows for: of agents that changed their lane."""
-# The condition is that of `ux_runs_live` itself.
+# The condition is that of `ux_runs_live` itself, which holds no more than runs in all lanes.
 _LIVE: Final = select(runs.c.agent).where(
-    runs.c.agent.in_(bindparam("of", expanding=True)),
-    runs.c.state == literal_column(f"'{RunState.LIVE.value}'"),
-    runs.c.kind == literal_column("'agent'"),
+    runs.c.state == literal_column(f"'{RunState.LIVE.value}'"), runs.c.kind == literal_column("'agent'")
 )
 _BEGUN: Final = select(dispatches.c.agent, dispatches.c.started_at).where(
     dispatches.c.agent.in_(bindparam("of", expanding=True)), dispatches.c.started_at > bindparam("since")
@@ -190,7 +189,7 @@ def overview(tx: Tx) -> list[Lane]:
 def _without_run(tx: Tx, statement: Select[Any], lane: str, running: int, most: int) -> list[Any]:
     rows = tx.execute(statement, {"of": lane, "at": tx.now, "most": most + running + _SPARE}).all()
     # After the rows were locked: a run that began while one was waited for is seen by a later look alone.
-    live = {row.agent for row in tx.execute(_LIVE, {"of": [row.agent for row in rows]})} if rows else ()
+    live = {row.agent for row in tx.execute(_LIVE, {})} if rows else ()
     return [row for row in rows if row.agent not in live][:most]
 
 

@@ -68,14 +68,19 @@ class _Item:
 
 
 # A literal and no parameter: SQLite uses a partial index only where the statement's text implies its condition.
-_UNTOLD: Final = (
-    select(capsule_items.c.id, capsule_items.c.agent, capsule_items.c.kind, capsule_items.c.ref, capsule_items.c.depth)
-    .where(capsule_items.c.run.is_(literal_column("NULL")), capsule_items.c.kind == bindparam("what"))
+_UNTOLD: Final = select(
+    capsule_items.c.id, capsule_items.c.agent, capsule_items.c.kind, capsule_items.c.ref, capsule_items.c.depth
+).where(capsule_items.c.run.is_(literal_column("NULL")))
+_OF_SOME: Final = (
+    _UNTOLD.where(capsule_items.c.agent.in_(bindparam("of", expanding=True)))
     .order_by(capsule_items.c.agent, capsule_items.c.id)
     .limit(bindparam("most"))
 )
-_OF_SOME: Final = _UNTOLD.where(capsule_items.c.agent.in_(bindparam("of", expanding=True)))
-_OF_ONE: Final = _UNTOLD.where(capsule_items.c.agent == bindparam("of"))
+_OF_ONE: Final = (
+    _UNTOLD.where(capsule_items.c.agent == bindparam("of"), capsule_items.c.kind == bindparam("what"))
+    .order_by(capsule_items.c.id)
+    .limit(bindparam("most"))
+)
 _COUNT: Final = select(func.count()).where(
     capsule_items.c.agent == bindparam("of"), capsule_items.c.run.is_(literal_column("NULL"))
 )
@@ -103,7 +108,7 @@ _ASKS: Final = (
 _MESSAGES: Final = select(
     messages.c.id, messages.c.author_kind, messages.c.author, messages.c.text, messages.c.at
 ).where(messages.c.id.in_(bindparam("of", expanding=True)))
-_SOME: Final = 500
+_SOME: Final = 1_000
 """Names in one list of a statement."""
 
 
@@ -113,30 +118,34 @@ def untold(tx: Tx, agents: Sequence[str], most_asks: int, most_messages: int) ->
     At most `most_asks` and `most_messages` an agent: what ended comes before what was written, however much that is.
     """
     items: dict[str, list[_Item]] = {}
-    for kind, most in ((CapsuleItem.ASK, most_asks), (CapsuleItem.MESSAGE, most_messages)):
-        for item in _items(tx, agents, kind, most):
-            items.setdefault(item.agent, []).append(item)
+    most = {CapsuleItem.ASK: most_asks, CapsuleItem.MESSAGE: most_messages}
+    for item in _items(tx, agents, most):
+        items.setdefault(item.agent, []).append(item)
     everything = [item for found in items.values() for item in found]
     ended = _asks(tx, [item.ref for item in everything if item.kind is CapsuleItem.ASK])
     written = _messages(tx, [int(item.ref) for item in everything if item.kind is CapsuleItem.MESSAGE])
     return {agent: _told(tx, agent, found, ended, written, most_asks, most_messages) for agent, found in items.items()}
 
 
-def _items(tx: Tx, agents: Sequence[str], kind: CapsuleItem, most: int) -> list[_Item]:
+def _items(tx: Tx, agents: Sequence[str], most: Mapping[CapsuleItem, int]) -> list[_Item]:
     found: list[_Item] = []
     for part in _parts(agents):
-        limit = len(part) * most + 1
-        rows = tx.execute(_OF_SOME, {"of": part, "what": kind.value, "most": limit}).all()
+        limit = len(part) * sum(most.values()) + 1
+        rows = tx.execute(_OF_SOME, {"of": part, "most": limit}).all()
         if len(rows) == limit:
             # Somebody has more than one capsule takes; what follows them in order was cut off.
-            one = {"what": kind.value, "most": most}
-            rows = [row for agent in part for row in tx.execute(_OF_ONE, {**one, "of": agent})]
-        taken: dict[str, int] = {}
+            rows = [row for agent in part for kind in most for row in _of_one(tx, agent, kind, most[kind])]
+        taken: dict[tuple[str, str], int] = {}
         for row in rows:
-            taken[row.agent] = taken.get(row.agent, 0) + 1
-            if taken[row.agent] <= most:
+            count = taken[row.agent, row.kind] = taken.get((row.agent, row.kind), 0) + 1
+            kind = CapsuleItem(row.kind)
+            if count <= most[kind]:
                 found.append(_Item(row.id, row.agent, kind, row.ref, row.depth))
     return found
+
+
+def _of_one(tx: Tx, agent: str, kind: CapsuleItem, most: int) -> list[Any]:
+    return list(tx.execute(_OF_ONE, {"of": agent, "what": kind.value, "most": most}))
 
 
 def _told(
