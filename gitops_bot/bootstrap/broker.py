@@ -193,7 +193,7 @@ def _duties(
         duties += _forge_duties(settings, database, rules, place, forge)
         duties += sweeping.duties(settings, database)
     duties += [
-        RowDuty(outbox.DUTY, database, Outbox(database, routes).lane, Pace(batch=4, lease_ms=60_000, first_ms=500)),
+        *outbox_duties(database, routes),
         RowDuty(EXPIRE_DUTY, database, Expiry(database).one, pace),
         SealDuty(database, sealer, pace),
         RowDuty(advance.DUTY, database, Advance(database, rules, place, forge, measuring).one, pace),
@@ -207,6 +207,13 @@ def _duties(
         RowDuty(loops.DUTY, database, Listener(database, link, settings.resume_grace, listen_ms).one, pace),
     ]
     return duties
+
+
+def outbox_duties(database: Database, routes: Mapping[str, Route]) -> list[Duty]:
+    """Make what delivers effects: two at a time, a lane each, so that a loop does not wait for its signal behind what a
+    forge takes to show a status."""
+    deliver, pace = Outbox(database, routes).lane, Pace(batch=1, lease_ms=60_000, first_ms=500)
+    return [RowDuty(outbox.DUTY, database, deliver, pace) for _ in range(2)]
 
 
 def _forge_duties(settings: Settings, database: Database, rules: Rules, place: Place, forge: Forge) -> list[Duty]:
