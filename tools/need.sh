@@ -1,9 +1,21 @@
 #!/bin/sh
 # Sees to it that the programs and data the tests need are there: as root on Debian it installs the programs that are
-# missing, else it names them.
+# missing, else it names them. With `probot` it installs only what the benchmark of webhooks is compared with.
 set -eu
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+# installed FOLDER: tells whether the npm packages of its lock file are there
+installed() { cmp -s "$1/package-lock.json" "$1/node_modules/.installed"; }
+
+if [ "${1:-}" = probot ]; then
+  probot=$here/../benchmarks/probot
+  installed "$probot" && exit
+  echo "need: installing Probot, and the Node that it needs"
+  (cd "$probot" && npm ci --ignore-scripts --no-audit --no-fund --silent)
+  cp "$probot/package-lock.json" "$probot/node_modules/.installed"
+  exit
+fi
+
 missing=
 lacks() { missing="$missing $1"; }
 
@@ -20,7 +32,7 @@ fc-list 2>/dev/null | grep -q . || lacks fonts-liberation
 # packages, of which no script is run here. From here on they are read from disk only.
 descriptions() {
   node=$here/../tests/node
-  cmp -s "$node/package-lock.json" "$node/node_modules/.installed" && return
+  installed "$node" && return
   echo "need: installing the published descriptions of GitHub, and axe-core"
   (cd "$node" && npm ci --ignore-scripts --no-audit --no-fund --silent)
   # The descriptions of other products are 370 MB.
