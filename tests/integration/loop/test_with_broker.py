@@ -84,6 +84,26 @@ else:
     value.write_text(str(float(value.read_text()) - 1))
 """
 
+# The same turn by the broker's tool, which takes a regime and no mode.
+BY_TOOL = """
+import json, os, pathlib, sys, time
+from gitops_bot.demo.broker_tool import call_tool
+wanted, mode, hold = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+if os.environ["LOOP_REGIME"] != wanted and os.environ["LOOP_ITERATION"] == "1":
+    regime = {"model": "Qwen/Qwen3-0.6B", "concurrency": 48, "prefixes": 8, "max_tokens": 8, "long_tokens": 0}
+    regime["long_frac"] = 0.0
+    url, token = os.environ["GITOPS_BOT_URL"], os.environ["GITOPS_BOT_TOKEN"]
+    reply = call_tool(url, token, "request_trace", regime, 60)
+    assert reply.status == "pending_approval", reply
+    marker = {"trace_id": wanted, "regime": regime, "handle": reply.handle, "mode": mode}
+    pathlib.Path("PROVISIONING_PENDING.json").write_text(json.dumps(marker))
+else:
+    while hold.exists():
+        time.sleep(0.02)
+    value = pathlib.Path("value")
+    value.write_text(str(float(value.read_text()) - 1))
+"""
+
 
 def started(command: str, folder: Path) -> subprocess.Popen[bytes]:
     with (folder / f"{command}.log").open("ab") as log:
@@ -378,6 +398,32 @@ def test_a_deny_at_the_bridge_reaches_every_loop_that_waits(house: House) -> Non
     assert [line["outcome"] for line in second.kinds("approval_resolved")] == ["denied"]
     assert house.measured == []
     assert house.capture().state is CaptureState.DENIED
+
+
+@pytest.mark.parametrize("mode", ["block", "continue"])
+def test_who_asks_by_the_tool_waits_as_the_marker_says(house: House, mode: str) -> None:
+    """The tool takes no mode; the broker hears it from the loop, so that what goes on is not said to stand still (I8).
+    An approve wakes the loop in either mode."""
+    loop = house.loop("one", mode=mode)
+    (loop.home / "agent.py").write_text(BY_TOOL)
+    (loop.home / "hold").touch()
+    house.start(loop, iterations=6)
+    loop.until(lambda: loop.kinds("approval_wait"))
+
+    def heard() -> bool:
+        with house.database.read() as tx:
+            (seat,) = captures.seats(tx, house.capture().id)
+            found = agents.loop(tx, "one")
+        assert found is not None
+        wait = next(number for number, line in enumerate(loop.log(), 1) if line["kind"] == "approval_wait")
+        return found.log_seq >= wait and seat.mode == mode
+
+    until(heard, house.said())
+    approve(loop)
+    house.until_capture(CaptureState.READY)
+    (loop.home / "hold").unlink()
+    assert loop.end() == 0, loop.log()
+    assert [line["regime"] for line in loop.kinds("segment")] == ["default", WANTED]
 
 
 def test_a_stop_without_a_resume_in_time_takes_the_wish_away(house: House) -> None:
