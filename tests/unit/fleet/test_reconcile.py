@@ -1,11 +1,11 @@
 """What no transaction leaves behind is made by hand here, and put right with one entry; what is sound is let be."""
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import Executable, delete, update
 
 from gitops_bot.fleet import reconcile
 from gitops_bot.ports import BodyEnd, BodyStop
-from gitops_bot.store import dispatches
+from gitops_bot.store import dispatches, repairs
 from gitops_bot.store.fleet_tables import dispatches as dispatch_rows
 from gitops_bot.store.fleet_tables import fleet_agents as rows
 from gitops_bot.store.roles import Role
@@ -185,3 +185,19 @@ def test_a_fleet_longer_than_a_step_is_walked_to_its_end(
     waits = [duty.step() for _ in range(8)]
     assert all(stage.is_due(one) for one in members) and repaired(stage) == ["agent that nothing would wake"] * 5
     assert waits[0] == 0.0 and min(waits[-2:]) > 0.0
+
+
+def plan_of(stage: FleetStage, statement: Executable) -> str:
+    compiled = str(statement.compile(stage.database.engine))  # type: ignore[attr-defined] # every select has it
+    values = tuple(1 for _ in range(compiled.count("?")))
+    with stage.database.engine.connect() as connection:
+        return "\n".join(str(row[3]) for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", values))
+
+
+@pytest.mark.parametrize(
+    "name", ["_BODILESS", "_PARKED", "_ORPHANED", "_ASLEEP", "_LAST_RUN", "_LAST_ASK", "_LAST_AGENT"]
+)
+def test_no_look_walks_a_whole_table(sqlite_database: FreshDatabase, name: str) -> None:
+    plan = plan_of(FleetStage(sqlite_database.open(Role.OWNER)), getattr(repairs, name))
+    walks = [line for line in plan.splitlines() if line.startswith("SCAN") and "walked" not in line]
+    assert all("INDEX ux_runs_live" in line or "INDEX ix_asks_open" in line for line in walks), plan
