@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from gitops_bot.broker.captures import Answered
 from gitops_bot.core.captures import CHECK_STATE, CaptureState
 from tests.unit.workspace.conftest import REGIME, Workplace
 from tests.unit.workspace.test_captures import finish
@@ -67,6 +68,19 @@ def test_where_there_is_nobody_to_ask_it_says_so(workplace: Workplace) -> None:
     told = called(workplace, workplace.register(), "request_trace", REGIME)
     assert (told.document["status"], "handle" in told.document, told.refused) == ("escalate", False, False)
     assert "nobody to ask" in told.said
+
+
+@pytest.mark.parametrize("status", sorted({*STATUSES} - {"error"}))
+def test_every_status_fits_the_schema_and_is_said(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    """Those too that need a frozen regime: measured again without a person, or put off."""
+    answered = Answered(status, None, reason="no place is free" if status == "deferred" else None)
+    monkeypatch.setattr("workspace.capturing.request_capture", lambda *_: answered)
+    given = called(workplace, "any", "request_trace", REGIME)
+    assert (given.document["status"], given.refused) == (status, False)
+    assert ("no place" in str(given.document.get("reason"))) is (status == "deferred")
+    assert given.said == _SAID[status]
 
 
 def test_a_refused_trace_has_the_status_error_with_the_code(workplace: Workplace) -> None:
