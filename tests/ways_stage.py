@@ -76,20 +76,20 @@ class Pair:
     duties: list[RowDuty]
     loop: asyncio.AbstractEventLoop
 
-    def deliver(self, deliveries: Sequence[tuple[str, bytes]]) -> None:
-        """Deliver comments at one instant, each as (id of the delivery, body)."""
+    def deliver(self, deliveries: Sequence[tuple[str, bytes]], event: str = "issue_comment") -> None:
+        """Deliver comments at one instant, each as (id of the delivery, body), under the name of an event."""
 
         async def together() -> list[int]:
-            return await asyncio.gather(*(self._one(guid, body) for guid, body in deliveries))
+            return await asyncio.gather(*(self._one(guid, body, event) for guid, body in deliveries))
 
         assert set(self.loop.run_until_complete(together())) == {202}
 
-    async def _one(self, guid: str, body: bytes) -> int:
+    async def _one(self, guid: str, body: bytes, event: str) -> int:
         said: list[int] = []
         fields = {
             "content-type": "application/json",
             "content-length": str(len(body)),
-            "x-github-event": "issue_comment",
+            "x-github-event": event,
             "x-github-delivery": guid,
             "x-hub-signature-256": sign(SECRET, body),
         }
@@ -107,12 +107,15 @@ class Pair:
 
     def hand_in(self, told: Told) -> dict[str, Any]:
         """Hand a comment in as a run of the workflow does, by a token of its own."""
-        hint = {"repository_id": REPOSITORY_ID, "comment_id": told.comment, "pull_request": told.number}
-        headers = {"Authorization": f"Bearer {run_token()}"}
-        answer = self.client.post("/hooks/actions", json=hint, headers=headers)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.get_json()
+        status, found = self.shown(run_token(), told)
+        assert status == 200, found
         return found
+
+    def shown(self, token: str, told: Told) -> tuple[int, dict[str, Any]]:
+        """Hand a comment in by a token; the status, and what is said."""
+        hint = {"repository_id": REPOSITORY_ID, "comment_id": told.comment, "pull_request": told.number}
+        answer = self.client.post("/hooks/actions", json=hint, headers={"Authorization": f"Bearer {token}"})
+        return answer.status_code, answer.get_json()
 
     def act(self) -> None:
         """Read what was heard of, and write what follows; nothing is polled."""
