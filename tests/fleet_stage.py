@@ -3,7 +3,7 @@ said is given as text, and its turn is settled as its broker, or a reconciler, w
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import select, update
@@ -30,7 +30,8 @@ from gitops_bot.store.tables import asks
 from gitops_bot.store.tables import runs as runs_table
 from gitops_bot.store.work_tables import effects
 from gitops_bot.store.work_tables import ledger as ledger_table
-from tests.decisions import Stage
+from tests.decisions import Stage, policy_of
+from tests.policy_bundles import Patch
 
 LANE: Final = "command:test"
 HOLDER: Final = "broker-1"
@@ -41,6 +42,10 @@ WELL: Final = BodyEnd(BodyStop.ENDED, 0)
 @dataclass
 class FleetStage(Stage):
     """What a broker does with a fleet, each step a transaction."""
+
+    def under(self, patch: Patch) -> "FleetStage":
+        """Give the same fleet under another policy, as if it had been adopted."""
+        return replace(self, rules=replace(self.rules, policy=policy_of(patch)))
 
     def member(self, slug: str, policy: WakePolicy = WakePolicy.EVENT, **given: Any) -> agents.Agent:
         """Add an agent of the fleet; one that runs by events alone unless told otherwise."""
