@@ -162,8 +162,13 @@ class FleetStage(Stage):
         return self.read(lambda tx: [(row.id, row.version, row.state) for row in tx.execute(statement)])
 
     def open_asks(self, agent: agents.Agent) -> list[str]:
-        """Name an agent's open asks, the oldest first."""
-        statement = select(asks.c.id).where(asks.c.agent == agent.id, asks.c.state == "OPEN").order_by(asks.c.id)
+        """Name an agent's open asks, in the order in which they were opened."""
+        statement = (
+            select(asks.c.id)
+            .join(ledger_table, ledger_table.c.ask == asks.c.id)
+            .where(asks.c.agent == agent.id, asks.c.state == "OPEN", ledger_table.c.kind == "ask.opened")
+            .order_by(ledger_table.c.id)
+        )
         return self.read(lambda tx: list(tx.execute(statement).scalars()))
 
     def told(self, agent: agents.Agent) -> list[tuple[str, str, bool]]:
