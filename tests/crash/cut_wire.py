@@ -49,6 +49,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: CutWire
     protocol_version = "HTTP/1.1"
     timeout = 30
+    # Headers and body leave one by one; else the second would wait for the client's late word on the first.
+    disable_nagle_algorithm = True
 
     def log_message(self, *args: Any) -> None: ...
 

@@ -37,10 +37,10 @@ from gitops_bot.forge import client
 from gitops_bot.sandbox import http as forges
 from gitops_bot.sandbox import page, remote, state
 from gitops_bot.sandbox.seed import plant
-from gitops_bot.store import schema
+from gitops_bot.store import due, schema
 from gitops_bot.store.engine import Database
 from tests.crash.nursery import Reaper
-from tests.crash.warmed import known, warm
+from tests.crash.warmed import SECRET, known, warm
 
 PRELOADED = (client, flask, forges.routes(), github, page, remote, requests, schema, waitress.server)
 COMMENTS_MS = 80
@@ -48,6 +48,7 @@ PULLS_MS = 300
 LISTEN_MS = 100
 SEAL_MS = 120
 LEASE_MS = 150
+FIRST_MS, MOST_MS = 20, 100
 POLL_MS = 20
 
 
@@ -60,9 +61,39 @@ def with_shelf(opened: Callable[..., Database]) -> Callable[..., Database]:
     return open_
 
 
+class Promised:
+    """Stands for a forge, or its world, that is not there yet."""
+
+    def __init__(self, **known: object) -> None:
+        vars(self).update(known)
+
+    def keep(self, there: object) -> None:
+        """Be that one from now on."""
+        vars(self)["_there"] = there
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_there"], name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(vars(self)["_there"], name, value)
+
+
+CONTROL = Promised(world=Promised())
+ROUTED = forges.application(CONTROL, SECRET)  # type: ignore[arg-type] # it is a forge by the first request
+"""The forge's web application before its forge: its hundreds of rules are compiled once."""
+
+
+def routed(control: Any, _secret: str | None) -> flask.Flask:
+    """Give the application to the one forge of a process."""
+    CONTROL.keep(control)
+    CONTROL.world.keep(control.world)
+    return ROUTED
+
+
 def run_forge(order: dict[str, Any]) -> int:
     """Run a local GitHub that dies at a line of its journal; 0: it lives. Its address is then in `forge.url`."""
     folder, write, count = Path(order["folder"]), state.write, [0]
+    forges.application = routed  # type: ignore[assignment] # as above
 
     def counted(file: int, line: bytes) -> None:
         count[0] += 1
@@ -73,9 +104,7 @@ def run_forge(order: dict[str, Any]) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     state.write = counted
-    forge = forges.Sandbox.start(
-        folder / "forge", order["forge_port"], secret=order["secret"], state=folder / "forge-state"
-    )
+    forge = forges.Sandbox.start(folder / "forge", order["forge_port"], secret=SECRET, state=folder / "forge-state")
     if order["wire"]:
         forge.world.url = order["wire"]
     forge.set_up_once(lambda: plant(forge, folder / "forge" / "seed.json"))
@@ -100,11 +129,17 @@ def run_broker(order: dict[str, Any]) -> int:
         return database
 
     def hurried(batch: int = 20, lease_ms: int = 0, first_ms: int = 0, most_ms: int = 0) -> Pace:
-        return Pace(batch, LEASE_MS, 20, 100)
+        return Pace(batch, LEASE_MS, FIRST_MS, MOST_MS)
 
     def measuring(capturer: Any, attempts: int, poll_ms: int, publish: Any) -> Measuring:
         return Measuring(capturer, attempts, POLL_MS, publish)
 
+    waits = due.back_off
+
+    def hurried_back_off(attempts: int, *, first_ms: int = 0, most_ms: int = 0) -> int:
+        return waits(attempts, first_ms=min(first_ms, FIRST_MS), most_ms=min(most_ms, MOST_MS))
+
+    due.back_off = hurried_back_off  # type: ignore[assignment] # this process is in a hurry
     Database.open = with_shelf(listened)  # type: ignore[method-assign] # this process tells of its commits
     broker.Pace, broker.Measuring = hurried, measuring  # type: ignore[assignment,misc] # this process is in a hurry
     broker.loops.LISTEN_MS = LISTEN_MS  # type: ignore[misc] # as above

@@ -34,7 +34,7 @@ from gitops_bot.store import asks, captures, ledger, schema
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
 from tests.crash.cut_wire import CutWire
-from tests.crash.warmed import short
+from tests.crash.warmed import SECRET, short
 from tests.ports import free_port
 
 __all__ = ["short"]
@@ -44,7 +44,6 @@ pytestmark = pytest.mark.slow
 REGIME: Final = Regime("Qwen/Qwen3-0.6B", 4, 2, 4, 0, "0.0000")
 SECONDS: Final = 120.0
 PAUSE: Final = 0.015
-SECRET: Final = "between-test-and-forge"
 EVERY: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 COMMITS, FSYNCS, LINES, REQUESTS = 96, 24, 16, 48
 """About so many points a job has; those beyond its end kill nothing, and the job must end well all the same."""
@@ -218,7 +217,6 @@ class Job:
             moment=moment,
             number=number,
             resume=resume,
-            secret=SECRET,
             forge_port=self.forge_port,
             wire="" if self.wire is None else self.wire.url,
         )

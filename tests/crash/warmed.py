@@ -20,6 +20,8 @@ from gitops_bot.store.prepared import Shelf
 from gitops_bot.store.roles import Role
 from tests.crash_works import WORKS, stage_of
 
+SECRET = "between-test-and-forge"
+"""With it a test sets up and disturbs the forge of its job over HTTP."""
 _shelf = Shelf()
 
 
