@@ -180,5 +180,6 @@ def ask_ended(tx: Tx, ask: str, run: str, reason: str) -> None:
     if standing is None:
         return
     tell(tx, found.agent, CapsuleItem.ASK, ask)
-    if standing.setup.wake_on is WakeOn.ANY or is_last:
+    # Only an answer may have to wait for its siblings'.
+    if reason != "answer" or standing.setup.wake_on is WakeOn.ANY or is_last:
         wake(tx, found.agent, reason)

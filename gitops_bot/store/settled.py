@@ -50,7 +50,8 @@ _WAKE: Final = (
     .values(due_at=bindparam("at"), due_reason=bindparam("why"))
 )
 _IS_OPEN: Final[Any] = literal_column(f"'{AskState.OPEN.value}'")
-# A message always; an ask that ended where the agent wakes on any, or where it was the last open one of its run.
+# A message always; an ask that ended without an answer, or where the agent wakes on any, or that was the last open one
+# of its run.
 _ROUSING: Final = (
     select(capsule_items.c.kind, asks.c.state)
     .outerjoin(asks, asks.c.id == capsule_items.c.ref)
@@ -60,6 +61,7 @@ _ROUSING: Final = (
         or_(
             capsule_items.c.kind == CapsuleItem.MESSAGE.value,
             bindparam("on_any") == 1,
+            asks.c.state.in_([literal_column(f"'{state.value}'") for state in (AskState.EXPIRED, AskState.WITHDRAWN)]),
             ~select(_sibling.c.id).where(_sibling.c.run == asks.c.run, _sibling.c.state == _IS_OPEN).exists(),
         ),
     )
