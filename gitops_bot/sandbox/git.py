@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from gitops_bot.core.errors import Unavailable
 from gitops_bot.sandbox import loose
@@ -19,6 +19,8 @@ from gitops_bot.sandbox.refusals import Rejected
 FULL_ID: Final = re.compile(r"[0-9a-f]{40}")
 ZERO_ID: Final = "0" * 40
 BLOB_LIMIT: Final = 4 * 1024 * 1024
+MOST_KEPT: Final = 4_096
+T = TypeVar("T")
 """Bytes of one stored file; under the output cap of `process.run`, so that what goes in comes out whole."""
 # git check-ref-format, narrowed to one alphabet.
 _BRANCH: Final = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}(?<![/.])")
@@ -96,8 +98,20 @@ def _full_id(oid: str) -> str:
     return oid
 
 
+def _keep(known: dict[tuple[str, str], T], pair: tuple[str, str], found: T) -> None:
+    if len(known) >= MOST_KEPT:
+        known.clear()
+    known[pair] = found
+
+
 class BareRepository(GitFolder):
     """A bare repository in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        # What lies between two commits never changes, and each look at a pull request shows it: by both full ids.
+        self._counts: dict[tuple[str, str], int] = {}
+        self._changes: dict[tuple[str, str], tuple[int, int, int]] = {}
 
     @classmethod
     def create(cls, folder: Path, default_branch: str) -> "BareRepository":
@@ -189,7 +203,11 @@ class BareRepository(GitFolder):
 
     def count_between(self, base: str, head: str) -> int:
         """Count the commits that head has and base lacks."""
-        return int(self.output("rev-list", "--count", f"{_full_id(base)}..{_full_id(head)}"))
+        known = self._counts.get((base, head))
+        if known is None:
+            known = int(self.output("rev-list", "--count", f"{_full_id(base)}..{_full_id(head)}"))
+            _keep(self._counts, (base, head), known)
+        return known
 
     def list_between(self, base: str, head: str) -> tuple[str, ...]:
         """List the commits that head has and base lacks, oldest first; at most 1,000."""
@@ -203,10 +221,14 @@ class BareRepository(GitFolder):
 
     def changes_between(self, base: str, head: str) -> tuple[int, int, int]:
         """Count added lines, deleted lines and changed files from the merge base (where there is one) to head."""
+        known = self._changes.get((base, head))
+        if known is not None:
+            return known
         names = (self.merge_base(base, head) or base, head)
         out = self.output("diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", *names)
         rows = [line.split(b"\t")[:2] for line in out.split(b"\x00")[:-1]]
         added, deleted = (sum(int(row[i]) for row in rows if row[i] != b"-") for i in (0, 1))
+        _keep(self._changes, (base, head), (added, deleted, len(rows)))
         return added, deleted, len(rows)
 
     # Writing
