@@ -125,6 +125,8 @@ WORDS_ALLOWED = {
     ("requirements/build.txt", "package index"),  # uv writes its command line into the lock's first lines
     ("requirements/runtime.txt", "package index"),
     ("requirements/dev.txt", "package index"),
+    ("tools/bench-fleet.sh", "package index"),  # as tools/lock.sh
+    ("benchmarks/requirements-fleet.txt", "package index"),
     ("tests/architecture/test_house.py", "machine path"),
     ("tests/architecture/test_house.py", "package index"),
 }
