@@ -6,6 +6,7 @@ out until nothing is due; the points that it passed are in `points.json` of the 
 told of at once (`stopped`, with its process id) and left alone; whoever asked lets it go on and asks for `wait`.
 """
 
+import gc
 import json
 import os
 import signal
@@ -15,17 +16,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import git
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa, utils
 from sqlalchemy import event
 
 from gitops_bot.authority.duties import RowDuty
 from gitops_bot.bootstrap import gate
 from gitops_bot.bootstrap.broker import Broker, build
 from gitops_bot.config import load
-from gitops_bot.signed import announcing, executing, looking, mint, spend  # noqa: F401 # a fork inherits what is loaded
+from gitops_bot.signed import adopting, announcing, executing, looking, mint, spend
+from gitops_bot.signed.openpgp import certificates, engine, gpg, selfsigs
 from gitops_bot.signed.repository import Repository
+from gitops_bot.signed.sshsig import keygen, verifier
+from gitops_bot.store import schema
 from gitops_bot.verbs.http import AddressExecutor
 from gitops_bot.verbs.process import ProgramExecutor
 
+# A fork inherits what is loaded.
+PRELOADED = (adopting, announcing, certificates, engine, git, gpg, keygen, looking, mint, schema, selfsigs, verifier)
+ALGORITHMS = (ec, ed448, ed25519, hashes, padding, rsa, utils)
 Point = Callable[[str], None]
 
 
@@ -119,6 +129,9 @@ def ended(pid: int, *, untraced: bool) -> dict[str, Any]:
 
 def main() -> None:
     """Fork for each order until the input ends; with `go on`, let a child that stands still go on to its end."""
+    # Collections of a child would walk over all that was loaded, and copy the pages that they touch.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)
         if "go on" in order:

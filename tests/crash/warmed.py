@@ -8,21 +8,36 @@ import gc
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Dialect, Executable
 
+from gitops_bot.authority.sealing import Sealer
+from gitops_bot.fleet.reconcile import Reconcile
 from gitops_bot.store import schema
 from gitops_bot.store.engine import Database
-from gitops_bot.store.prepared import Shelf
+from gitops_bot.store.prepared import Prepared, Shelf
 from gitops_bot.store.roles import Role
 from tests.crash_works import WORKS, stage_of
 
 SECRET = "between-test-and-forge"
 """With it a test sets up and disturbs the forge of its job over HTTP."""
 _shelf = Shelf()
+
+
+class _Eager(Shelf):
+    """Prepares a statement at its first run, on the shelf of all: what is run once here is run in every child."""
+
+    def __init__(self) -> None:
+        self._known = _shelf._known
+
+    def find(self, dialect: Dialect, statement: Executable, values: Mapping[str, Any]) -> Prepared | None:
+        """Give a statement prepared, where it can be."""
+        super().find(dialect, statement, values)
+        return super().find(dialect, statement, values)
 
 
 def memory() -> Path | None:
@@ -58,9 +73,12 @@ def warm(*, forks: bool = True) -> None:
         schema.upgrade(owner.engine)
         owner.close()
         database = open_broker(url)
+        database._shelf = _Eager()
         stage: Any = stage_of(database, Path(folder))
         work.prepare(stage)
         work.do(stage)
+        Reconcile(database, stage.rules).step()
+        Sealer(database).seal()
         database.close()
     assert not forks or threading.active_count() == 1, "a fork would lose the others"
     # What was imported stays: collections of a child would walk over all of it, and copy the pages that they touch.
