@@ -22,6 +22,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
+from sqlalchemy import select
 
 from gitops_bot.authority.sealing import verify
 from gitops_bot.bootstrap import trust
@@ -33,6 +34,7 @@ from gitops_bot.sandbox.remote import RemoteControl
 from gitops_bot.store import asks, captures, ledger, schema
 from gitops_bot.store.engine import Database
 from gitops_bot.store.roles import Role
+from gitops_bot.store.work_tables import due, effects
 from tests.crash.cut_wire import CutWire
 from tests.crash.warmed import SECRET, short
 from tests.ports import free_port
@@ -255,7 +257,7 @@ class Job:
     def wait_until_told(self, until: float) -> None:
         """Wait until the broker has put everything on record that follows from the loop's end."""
         while not self.done():
-            assert time.monotonic() < until, (self.rows(), self.kinds(), self.logs())
+            assert time.monotonic() < until, f"{self.kinds()}\n{self.due()}\n{self.rows()}\n{self.logs()}"
             for actor in ("broker", "forge"):
                 self.raise_again(actor)
             time.sleep(PAUSE)
@@ -275,6 +277,12 @@ class Job:
         """List what the ledger has sealed."""
         with self.database.read() as tx:
             return [entry.document["kind"] for entry in ledger.sealed(tx, 0, 1000)]
+
+    def due(self) -> list[str]:
+        """List what is due, with what went wrong with it, and the effects under way: for the word of a failure."""
+        with self.database.read() as tx:
+            rows = [*tx.execute(select(due)), *tx.execute(select(effects).where(effects.c.ended_at.is_(None)))]
+        return [str(row)[:300] for row in rows]
 
     def done(self) -> bool:
         """Tell whether the job is over on record: everybody told, the calibration committed, all of it sealed."""
