@@ -67,7 +67,7 @@ class Promised:
     def __init__(self, **known: object) -> None:
         vars(self).update(known)
 
-    def keep(self, there: object) -> None:
+    def become(self, there: object) -> None:
         """Be that one from now on."""
         vars(self)["_there"] = there
 
@@ -85,8 +85,8 @@ ROUTED = forges.application(CONTROL, SECRET)  # type: ignore[arg-type] # it is a
 
 def routed(control: Any, _secret: str | None) -> flask.Flask:
     """Give the application to the one forge of a process."""
-    CONTROL.keep(control)
-    CONTROL.world.keep(control.world)
+    CONTROL.become(control)
+    CONTROL.world.become(control.world)
     return ROUTED
 
 

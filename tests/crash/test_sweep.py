@@ -100,7 +100,8 @@ def hold(place: Path, work: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "work", [pytest.param(work, marks=[pytest.mark.slow] if work.startswith("capture") else []) for work in WORKS]
+    "work",
+    [pytest.param(work, marks=[pytest.mark.slow] if work.startswith(("capture", "fleet")) else []) for work in WORKS],
 )
 def test_killed_at_every_commit(sqlite_database: FreshDatabase, short: Path, order: Order, work: str) -> None:
     scene = scene_of(sqlite_database, short, work)
