@@ -4,11 +4,11 @@ set -u
 
 cd "$(dirname -- "$0")/.." || exit 1
 PATH="$(pwd)/.venv/bin:$PATH"
-export PATH PYTHONDONTWRITEBYTECODE=1
+export PATH
 . tools/stage.sh
 
 . tools/static.sh
 HYPOTHESIS_PROFILE=quick
 export HYPOTHESIS_PROFILE
-stage tests 60 python -m pytest -n 2 --dist loadgroup -m "not slow and not postgresql" tests/architecture tests/unit tests/property
+stage tests 60 python -m pytest -n 2 --dist worksteal -m "not slow and not postgresql" tests/architecture tests/unit tests/property
 finish
