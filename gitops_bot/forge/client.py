@@ -199,7 +199,15 @@ class GitHubForge:
                 head = self._tip(repository, branch)
                 if head is not None:
                     return head
-        return str(member(self._at(repository).send("PUT", where, body=body).data, "commit.sha", "string"))
+        done = self._at(repository).send("PUT", where, body=body, also=(422,))
+        if done.status == 422:
+            # Without its id a file that is there is not replaced; an attempt of ours whose reply was lost may have
+            # written it since we looked. Then the next attempt sees it; else the forge's no stands.
+            again = self._at(repository).send("GET", where, query={"ref": branch}, also=_ABSENT)
+            stands = again.status in _ABSENT or member(again.data, "sha", "string") == body.get("sha")
+            what = "the forge does not take the file" if stands else "the file is another than was read"
+            raise Unavailable(f"PUT {where}: 422, {what}", refused=stands)
+        return str(member(done.data, "commit.sha", "string"))
 
     def _tip(self, repository: str, branch: str) -> str | None:
         answer = self._at(repository).send("GET", _path(repository, f"git/ref/heads/{quote(branch)}"), also=_ABSENT)

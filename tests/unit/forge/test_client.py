@@ -527,6 +527,21 @@ def test_a_file_that_changed_meanwhile_is_not_forced(wire: responses.RequestsMoc
     assert sent == {"message": "m", "branch": "capture/x", "content": "eA==", "sha": "b" * 40}
 
 
+@pytest.mark.parametrize(("meanwhile", "refused"), [({"sha": "b" * 40}, False), (None, True)])
+def test_a_file_that_an_attempt_without_reply_wrote_is_looked_at_again(
+    wire: responses.RequestsMock, forge: GitHubForge, meanwhile: dict[str, str] | None, refused: bool
+) -> None:
+    """GitHub asks for the id of a file that is there (422). One that came since the look is seen by the next attempt;
+    where none came, the forge's no stands."""
+    wire.get(f"{REPO}/contents/f", status=404, json={"message": "Not Found"})
+    wire.put(f"{REPO}/contents/f", status=422, json={"message": 'Invalid request.\n\n"sha" wasn\'t supplied.'})
+    if meanwhile is not None:
+        wire.get(f"{REPO}/contents/f", json=meanwhile)
+    with pytest.raises(Unavailable) as caught:
+        forge.commit_file("acme/rig", "capture/x", "f", b"x", "m")
+    assert caught.value.refused is refused
+
+
 @pytest.mark.parametrize(("status", "refused"), [(403, True), (404, True), (422, True), (409, False), (502, False)])
 def test_a_no_is_told_from_a_fault(
     wire: responses.RequestsMock, forge: GitHubForge, status: int, refused: bool
