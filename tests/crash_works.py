@@ -29,6 +29,7 @@ from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.outbox import StoredEffect
 from gitops_bot.store.states import AgentState, EffectState, SeatState, WaiterKind
 from gitops_bot.store.tables import claims, runs
+from tests import crash_fleet
 from tests.capture_stage import REGIME, CaptureStage
 from tests.decisions import VERB, Stage
 from tests.fleet_stage import FleetStage
@@ -318,4 +319,5 @@ WORKS: Final = {
     "capture denied": Work(prepare_denied, do_duties, check_denied),
     "capture moved": Work(prepare_moved, do_duties, check_moved),
     "operator claim": Work(prepare_claim, do_claim, check_claim),
+    "fleet": Work(crash_fleet.prepare, crash_fleet.do, crash_fleet.check),
 }
