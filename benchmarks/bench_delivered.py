@@ -103,7 +103,7 @@ def broker(name: str, api: str, token: str) -> None:
     database = Database.open(f"sqlite:///{folder / 'db'}", Role.BROKER, pool_size=12)
     rules, place = rules_of(WITH_WRITE), Place("test", REPOSITORY, slots=ROUNDS + WARM)
     forge, bell = GitHubForge(api, token), Bell()
-    database.on_due = bell.notify
+    database.on_due, database.on_due_of = bell.notify, bell.notify_of
     measuring = Measuring(FileCapturer(Outside(folder)), attempts=1, poll_ms=1)
     routes: dict[str, Route] = {
         **OnBridge(database, BridgeLink()).routes(),

@@ -49,6 +49,9 @@ class Pace:
 class RowDuty:
     """A duty whose work is rows of `due`; implements `ports.Duty`."""
 
+    looks_at_own_rows: Final = True
+    """It needs no waking but for rows under its own name."""
+
     def __init__(
         self, name: str, database: Database, handle: Callable[[Claimed], Outcome], pace: Pace | None = None
     ) -> None:

@@ -121,7 +121,7 @@ def build(settings: Settings, *, outside: Hint | None = None, listen_ms: int | N
     rules = rules_of(settings, database)
     forge, place = forge_of(settings), place_of(settings)
     bell = Bell()
-    database.on_due = bell.notify
+    database.on_due, database.on_due_of = bell.notify, bell.notify_of
     _remember(database, rules, settings)
     crew = fleet.build(settings, database, rules, bell)
     duties = _duties(settings, database, rules, place, forge, listen_ms or loops.LISTEN_MS, crew.routes)

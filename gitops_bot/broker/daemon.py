@@ -5,38 +5,60 @@ A duty that raises what is no `Unavailable` is our bug: the whole process ends, 
 
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from gitops_bot.ports import Duty, Hint
 
 
 class Bell:
-    """Wakes every waiting duty of this process; implements `ports.Hint`."""
+    """Wakes waiting duties of this process: all, or those of some names alone; implements `ports.Hint`."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        self._waiting: dict[str | None, threading.Condition] = {}
         self._rung = 0
+        self._rung_for_all = 0
+        self._rung_for: dict[str, int] = {}
 
     def notify(self) -> None:
         """Wake all who wait."""
-        with self._condition:
+        with self._lock:
             self._rung += 1
-            self._condition.notify_all()
+            self._rung_for_all += 1
+            for condition in self._waiting.values():
+                condition.notify_all()
+
+    def notify_of(self, duties: Collection[str]) -> None:
+        """Wake who waits for one of these duties, and who waits for anything."""
+        with self._lock:
+            self._rung += 1
+            for duty in duties:
+                self._rung_for[duty] = self._rung_for.get(duty, 0) + 1
+            for name in (None, *duties):
+                if name in self._waiting:
+                    self._waiting[name].notify_all()
 
     def wait(self, seconds: float) -> None:
         """Sleep until somebody rings."""
-        with self._condition:
-            self._condition.wait(seconds)
+        with self._lock:
+            self._condition(None).wait(seconds)
 
-    def count(self) -> int:
-        """Count the rings so far, so that one between a look and the wait is not slept over."""
-        with self._condition:
-            return self._rung
+    def count(self, of: str | None = None) -> int:
+        """Count the rings so far (those for the duty `of`, and for all), so that one between a look and the wait is not
+        slept over."""
+        with self._lock:
+            return self._count(of)
 
-    def wait_since(self, rung: int, seconds: float) -> None:
-        """Sleep unless somebody rang since `rung`."""
-        with self._condition:
-            self._condition.wait_for(lambda: self._rung != rung, seconds)
+    def wait_since(self, rung: int, seconds: float, of: str | None = None) -> None:
+        """Sleep unless somebody rang (for the duty `of`, or for all) since `rung`."""
+        with self._lock:
+            self._condition(of).wait_for(lambda: self._count(of) != rung, seconds)
+
+    def _count(self, of: str | None) -> int:
+        return self._rung if of is None else self._rung_for_all + self._rung_for.get(of, 0)
+
+    def _condition(self, of: str | None) -> threading.Condition:
+        return self._waiting.setdefault(of, threading.Condition(self._lock))
 
 
 class Daemon:
@@ -64,12 +86,13 @@ class Daemon:
 
     def _run(self, duty: Duty) -> None:
         ended = False
+        of = duty.name if getattr(duty, "looks_at_own_rows", False) else None
         try:
             while not self._stop.is_set():
-                rung = self._bell.count()
+                rung = self._bell.count(of)
                 wait = duty.step()
                 if wait > 0 and not self._stop.is_set():
-                    self._bell.wait_since(rung, wait)
+                    self._bell.wait_since(rung, wait, of)
             ended = True
         finally:
             if not ended:

@@ -85,14 +85,15 @@ _NEXT: Final = select(func.min(due.c.due_at)).where(due.c.duty == bindparam("of"
 
 def set_due(tx: Tx, duty: str, key: str, at: int) -> None:
     """Make (duty, key) due at a time, replacing an earlier or later one; under a lease it is nudged."""
-    tx.makes_due |= at <= tx.now
+    if at <= tx.now:
+        tx.due_duties.add(duty)
     row = {"duty": duty, "key": key, "due_at": at, "at": at, "at_now": tx.now}
     tx.execute(_SET[tx.dialect], row)
 
 
 def ensure(tx: Tx, duty: str, key: str) -> None:
     """Make (duty, key) due now unless it waits already: a back-off stands, a lease is nudged."""
-    tx.makes_due = True
+    tx.due_duties.add(duty)
     tx.execute(_ENSURE[tx.dialect], {"duty": duty, "key": key, "due_at": tx.now})
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -49,7 +49,7 @@ _SQLITE_ERROR: Final = 1
 class Tx:
     """An open transaction. It never crosses a thread; `execute` is for modules of `store` only."""
 
-    __slots__ = ("_connection", "_hooks", "_shelf", "_thread", "dialect", "makes_due", "now", "writable")
+    __slots__ = ("_connection", "_hooks", "_shelf", "_thread", "dialect", "due_duties", "makes_due", "now", "writable")
 
     def __init__(self, connection: Connection, now: int, shelf: Shelf, *, writable: bool) -> None:
         self._connection = connection
@@ -60,7 +60,9 @@ class Tx:
         self.now = now
         self.writable = writable
         self.makes_due = False
-        """Set by `store.due` when something became due, so that a hint is worth sending after the commit."""
+        """Set when something became due that is no row of a duty, so that a hint to all is worth sending."""
+        self.due_duties: set[str] = set()
+        """The duties of which `store.due` made a row due, so that after the commit these need to be woken alone."""
 
     def execute(
         self, statement: Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
@@ -97,6 +99,8 @@ class Database:
         self.dialect = engine.dialect.name
         self.on_due: Callable[[], None] | None = None
         """Called after a commit that made something due; a hint, which may be lost."""
+        self.on_due_of: Callable[[Collection[str]], None] | None = None
+        """Called in its place, where there is one, when all that became due are rows of these duties."""
 
     @classmethod
     def open(cls, url: str, role: Role, *, force_standard_sqlite: bool = False, pool_size: int = 4) -> "Database":
@@ -182,8 +186,13 @@ class Database:
             stack.close()
             for hook in tx._hooks:
                 hook()
-            if tx.makes_due and self.on_due is not None:
-                self.on_due()
+            self._hint(tx)
+
+    def _hint(self, tx: Tx) -> None:
+        if tx.due_duties and not tx.makes_due and self.on_due_of is not None:
+            self.on_due_of(tx.due_duties)
+        elif (tx.due_duties or tx.makes_due) and self.on_due is not None:
+            self.on_due()
 
     @contextmanager
     def read(self) -> Iterator[Tx]:

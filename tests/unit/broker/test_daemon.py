@@ -1,6 +1,7 @@
 """The daemon runs what it is handed, sleeps until a ring, and ends as a whole when a duty has a bug of ours."""
 
 import threading
+import time
 
 import pytest
 
@@ -72,3 +73,45 @@ def test_a_bug_of_ours_ends_the_whole_daemon() -> None:
     assert daemon.join(PATIENCE)
     assert daemon.fatal is not None
     assert "ours" in daemon.fatal
+
+
+class Named(Counting):
+    """A duty that looks at rows of its own name alone."""
+
+    looks_at_own_rows = True
+
+
+def test_a_ring_for_one_duty_wakes_it_and_who_waits_for_anything_and_nobody_else() -> None:
+    """A commit that made a row due costs one look, of the duty whose row it is."""
+    bell = Bell()
+    mine, others, anything = bell.count("mine"), bell.count("others"), bell.count()
+    bell.notify_of({"mine"})
+    assert bell.count("mine") != mine
+    assert bell.count("others") == others
+    assert bell.count() != anything
+    bell.notify()
+    assert bell.count("others") != others
+
+
+def test_a_ring_between_the_look_and_the_wait_is_not_slept_over_by_name() -> None:
+    """Nothing due is left for the next poll because its ring came early."""
+    bell = Bell()
+    rung = bell.count("mine")
+    bell.notify_of({"mine"})
+    began = time.monotonic()
+    bell.wait_since(rung, 30, "mine")
+    assert time.monotonic() - began < 20
+
+
+def test_a_duty_of_its_own_rows_is_woken_by_its_name() -> None:
+    """A ring for others leaves it asleep; one for its own name is the second step."""
+    duty, bell = Named(), Bell()
+    daemon = Daemon([duty], bell)
+    daemon.start()
+    assert duty.wait_for(1)
+    bell.notify_of({"others"})
+    bell.notify_of({duty.name})
+    assert duty.wait_for(2)
+    assert duty.steps == 2
+    daemon.stop()
+    assert daemon.join(PATIENCE)
