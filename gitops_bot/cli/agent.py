@@ -6,12 +6,14 @@ from typing import Any
 
 import click
 
+from gitops_bot.cli.agent_fleet import HARNESSES, WAKES, add_to_fleet, pause, resume, retire, tick
 from gitops_bot.cli.agent_import import import_
 from gitops_bot.cli.host import config_option, host_database
 from gitops_bot.cli.listing import json_option, print_json, print_members, print_rows
-from gitops_bot.core.errors import ConfigError, Reason, Refusal, refuse
+from gitops_bot.core.errors import ConfigError
 
 _COLUMNS = ("slug", "kind", "principal", "owner", "state", "purpose")
+_LISTED = ("slug", "status", "due_at", "due_reason", "outcome", "owner", "doing")
 
 
 @click.group()
@@ -33,6 +35,18 @@ def agent() -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the token into this new file (0600) instead of printing it.",
 )
+@click.option("--harness", type=click.Choice(HARNESSES), default="command", help="How the fleet runs COMMAND.")
+@click.option("--folder", type=click.Path(file_okay=False), help="Where COMMAND runs (default: here).")
+@click.option(
+    "--provider", default="local", show_default=True, metavar="NAME", help="Its lane: whose limits it shares."
+)
+@click.option("--wake", type=click.Choice(WAKES), default="event", show_default=True, help="When it runs unwoken.")
+@click.option("--cron", metavar="EXPR", help="For a scheduled one: five fields, as cron's.")
+@click.option("--zone", default="UTC", show_default=True, metavar="ZONE", help="The time zone of --cron.")
+@click.option("--wake-on", type=click.Choice(("any", "all")), default="any", show_default=True, help="Of its answers.")
+@click.option("--turn-limit", default="30m", show_default=True, metavar="TIME", help="The longest turn.")
+@click.option("--turns-a-day", type=click.IntRange(1), metavar="N", help="Its budget within 24 hours.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @config_option
 def add(
     slug: str,
@@ -42,8 +56,9 @@ def add(
     purpose: str,
     token_file: Path | None,
     config: Path | None,
+    **given: Any,
 ) -> None:
-    """Add the agent SLUG and print its token, this once: only a hash is kept.
+    """Add the agent SLUG: with a COMMAND one that the fleet runs, else one whose token is printed, this once.
 
     Exits 4 when the policy knows no such service or person, or the name is taken.
 
@@ -55,7 +70,18 @@ def add(
     Example, a loop:
       gitops-bot agent add tuner --principal demo-agent --loop --token-file loop.token
       gitops-bot loop run --broker-url http://localhost:8480 --loop-token-file loop.token ...
+    \b
+    Example, one that the fleet runs, woken by messages and answers, and one that runs each morning:
+      gitops-bot agent add linter --principal demo-agent --folder /srv/linter -- /srv/linter/run
+      gitops-bot agent add daily --principal demo-agent --wake scheduled --cron "30 7 * * *" -- /srv/daily/run
     """
+    if given["command"]:
+        if is_loop or token_file is not None:
+            raise click.UsageError(
+                "an agent that the fleet runs has no token of its own; leave --loop and --token-file"
+            )
+        add_to_fleet(slug, principal, owner, purpose, given, config)
+        return
     from gitops_bot.bootstrap.enrolment import add_agent
     from gitops_bot.bootstrap.trust import pinned_policy
 
@@ -95,19 +121,22 @@ def _reserve(token_file: Path) -> int:
 @config_option
 @json_option
 def list_(after: str, limit: int, config: Path | None, as_json: bool) -> None:
-    """List agents by slug."""
-    from gitops_bot.store import agents
+    """List agents by slug, with what each is doing.
 
-    with host_database(config) as (_, database), database.read() as tx:
-        found = agents.page(tx, after, limit)
-    rows = [_document(one) for one in found]
-    following = found[-1].slug if len(found) == limit else None
+    Only WAITING_HUMAN and BLOCKED need a person; every other status is well.
+    """
+    from gitops_bot.bootstrap import managing
+    from gitops_bot.bootstrap.rules import rules_of
+
+    with host_database(config) as (settings, database):
+        found = managing.page(database, rules_of(settings, database), after, limit)
+    rows = [_row(one) for one in found.rows]
     if as_json:
-        print_json({"items": rows, "next": following})
+        print_json({"items": rows, "next": found.next})
         return
-    print_rows(rows, _COLUMNS, empty="no agents; `gitops-bot agent add --help` says how to add one")
-    if following is not None:
-        click.echo(f"more: --after {following}")
+    print_rows(rows, _LISTED, empty="no agents; `gitops-bot agent add --help` says how to add one")
+    if found.next is not None:
+        click.echo(f"more: --after {found.next}")
 
 
 @agent.command()
@@ -115,20 +144,54 @@ def list_(after: str, limit: int, config: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def show(slug: str, config: Path | None, as_json: bool) -> None:
-    """Show one agent and how many of its asks are open."""
-    from gitops_bot.core.asks import AskKind
-    from gitops_bot.store import agents, asks
+    """Show one agent: what it is doing, its open asks, and how the fleet runs it."""
+    from gitops_bot.bootstrap import managing
+    from gitops_bot.bootstrap.rules import rules_of
 
-    with host_database(config) as (_, database), database.read() as tx:
-        found = agents.by_slug(tx, slug)
-        if found is None:
-            raise Refusal(refuse(Reason.NOT_FOUND, f"No agent {slug[:64]!r}."))
-        open_asks = {kind.value: asks.count_open(tx, found.id, kind) for kind in AskKind}
-    document = {**_document(found), "open_asks": open_asks}
+    with host_database(config) as (settings, database):
+        row, standing = managing.shown(database, rules_of(settings, database), slug)
+    open_asks = [{"id": ask.id, "kind": ask.kind, "verb": ask.verb} for ask in row.open_asks]
+    document = {**_row(row), "open_asks": open_asks, "fleet": None if standing is None else _standing(standing)}
     if as_json:
         print_json(document)
-    else:
-        print_members(document, ("id", *_COLUMNS, "pause_reason", "open_asks"))
+        return
+    print_members(document, ("id", *_COLUMNS, "status", "doing", "pause_reason", "open_asks"))
+    if document["fleet"] is not None:
+        print_members(document["fleet"], tuple(document["fleet"]))
+
+
+def _row(one: Any) -> dict[str, Any]:
+    fleet = one.fleet
+    return {
+        **_document(one.agent),
+        "status": one.status.value,
+        "needs_person": one.needs_person,
+        "doing": one.doing,
+        "due_at": None if fleet is None else fleet.due_at,
+        "due_reason": None if fleet is None else fleet.due_reason,
+        "outcome": None if fleet is None else fleet.outcome,
+    }
+
+
+def _standing(found: Any) -> dict[str, Any]:
+    setup = found.setup
+    return {
+        "harness": setup.harness.value,
+        "command": list(setup.command),
+        "folder": setup.folder,
+        "lane": setup.lane,
+        "wakes": setup.policy.value,
+        "cron": setup.cron,
+        "zone": setup.zone,
+        "wake_on": setup.wake_on.value,
+        "turn_limit_ms": setup.turn_limit,
+        "turns_a_day": setup.turns_a_day,
+        "due_at": found.due_at,
+        "due_reason": found.due_reason,
+        "outcome": found.outcome,
+        "settled_at": found.settled_at,
+        "report": found.report,
+    }
 
 
 def _document(found: Any) -> dict[str, Any]:
@@ -144,4 +207,5 @@ def _document(found: Any) -> dict[str, Any]:
     }
 
 
-agent.add_command(import_)
+for one in (pause, resume, retire, tick, import_):
+    agent.add_command(one)

@@ -24,8 +24,8 @@ def redeliver(since: str, config: Path | None, as_json: bool) -> None:
     """Ask the forge to send again what this workspace's webhooks failed to deliver, and list it.
 
     A delivery of which any attempt arrived, or three failed, is left alone; what arrives twice changes nothing. Needs a
-    token that may administer webhooks, or the App's key. The broker does the same by itself every five minutes, and the poll finds
-    whatever stays lost.
+    token that may administer webhooks, or the App's key. The broker does the same by itself every five minutes, and the
+    poll finds whatever stays lost.
 
     \b
     Example:

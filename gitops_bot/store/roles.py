@@ -210,6 +210,7 @@ def _host() -> dict[str, Right]:
         "key_counters": _right("key_counters"),
         "suspensions": _right("suspensions", insert=True),
         "imported": _right("imported", insert=True),
+        "snoozes": _right("snoozes"),
     }
 
 

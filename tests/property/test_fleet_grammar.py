@@ -238,6 +238,7 @@ def size(reader: Reader) -> int:
         pytest.param(b"".join(b"SEND: @bob %d\n" % n for n in range(4_000)), id="messages"),
     ],
 )
+@pytest.mark.slow
 def test_the_state_is_bounded_however_much_comes(piece: bytes) -> None:
     """2 MB of each in small pieces, and no more is kept after than after the first of them."""
     reader = Reader()
