@@ -26,6 +26,7 @@ class Claimed:
     attempts: int
 
 
+_SOON: Final = 1_000
 _UNDER_LEASE: Final = and_(due.c.leased == 1, due.c.due_at > bindparam("at_now"))
 _WORK, _WAKE = 1, 2
 """The strengths of a nudge: there is more work, which a back-off may delay; somebody set a time, which outranks it."""
@@ -85,7 +86,8 @@ _NEXT: Final = select(func.min(due.c.due_at)).where(due.c.duty == bindparam("of"
 
 def set_due(tx: Tx, duty: str, key: str, at: int) -> None:
     """Make (duty, key) due at a time, replacing an earlier or later one; under a lease it is nudged."""
-    if at <= tx.now:
+    if at <= tx.now + _SOON:
+        # Who sleeps until its next look, at most a second from now, must know of what is due before that.
         tx.due_duties.add(duty)
     row = {"duty": duty, "key": key, "due_at": at, "at": at, "at_now": tx.now}
     tx.execute(_SET[tx.dialect], row)
