@@ -284,6 +284,7 @@ def test_a_fence_that_is_never_closed_hides_all_the_rest_and_nothing_before() ->
         pytest.param(b"SEND: @b b\n", id="messages"),
     ],
 )
+@pytest.mark.slow
 def test_the_cost_grows_with_the_length_alone(line: bytes) -> None:
     def build(length: int) -> Callable[[], object]:
         text = line * (length // len(line))
