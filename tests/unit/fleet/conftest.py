@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-QUICK = frozenset({"test_grammar", "test_machine", "test_capsule", "test_schedule", "test_agent_protocol", "test_settle"})
+QUICK = frozenset(
+    {"test_grammar", "test_machine", "test_capsule", "test_schedule", "test_agent_protocol", "test_settle"}
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
