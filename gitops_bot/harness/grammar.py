@@ -54,6 +54,7 @@ class Events:
         self._held = bytearray()
         self._over = False
         self._prompt: _Id = None
+        self._open = False
         self._apart = False
         self._message: _Id = None
         self._pending: dict[_Id, frozenset[_Id]] = {}
@@ -113,10 +114,11 @@ class Events:
         if content.get("type") != "text" or not isinstance(text, str):
             return ""
         named = _id(update.get("messageId"))
-        apart, self._apart = self._apart or named != self._message, False
-        first, self._message = self._message is None and named is not None, named
+        apart = self._open and (self._apart or named != self._message)
+        self._apart, self._message = False, named
+        self._open = not text.endswith("\n") if text else self._open and not apart
         # One message ends where another begins: a marker is a line, and these are not one line.
-        return storable("\n" + text if apart and not first else text)
+        return storable("\n" + text if apart else text)
 
     def _request(self, request: object, params: Mapping[str, object]) -> None:
         self.asked += 1
