@@ -14,7 +14,7 @@ from tests.linear import assert_linear
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["id", "method", "error"]), inner),
-    max_leaves=20,
+    max_leaves=8,
 )
 
 
@@ -188,4 +188,4 @@ def test_the_cost_is_linear(line: bytes) -> None:
 
         return feed
 
-    assert_linear(build, 1 << 18)
+    assert_linear(build, 1 << 17)
