@@ -72,6 +72,8 @@ class Tx:
             raise RuntimeError("a Tx crossed a thread")
         if not self.writable and getattr(statement, "is_dml", False):
             raise RuntimeError("a read Tx was asked to write")
+        if isinstance(values, list) and len(values) == 1:
+            (values,) = values
         if isinstance(values, Mapping):
             prepared = self._shelf.find(self._connection.dialect, statement, values)
             if prepared is not None:

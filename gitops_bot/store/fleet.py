@@ -7,6 +7,7 @@ run began with, so that the scheduler's own time never replaces such a wake.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import bindparam, insert, select, update
@@ -107,11 +108,16 @@ def _row(setup: Setup) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=1_024)
+def _words(command: str) -> tuple[str, ...]:
+    return tuple(json.loads(command))
+
+
 def setup_of(row: Any) -> Setup:
     """Read the setup from a row of `fleet_agents`."""
     return Setup(
         HarnessKind(row.harness),
-        tuple(json.loads(row.command)),
+        _words(row.command),
         row.folder,
         row.lane,
         WakePolicy(row.policy),

@@ -1,4 +1,4 @@
-"""Ids are lower-case ULIDs: they sort by the time of their transaction and, where one process made them, by their order.
+"""Ids are lower-case ULIDs: they sort by the time of their transaction and, made by one process, by their order.
 
 Within one millisecond each is the one before plus a random step of up to 2**56 (ULID specification, "Monotonicity"), so
 that what an agent asks in one turn keeps its order and nobody counts from one id to the next. They are no secret.

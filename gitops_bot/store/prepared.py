@@ -8,6 +8,7 @@ them, and who listens for statements hears these too.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -53,7 +54,11 @@ class Prepared:
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> CursorResult[Any]:
         """Run it for each of some rows that name the same values; for a statement that gives no rows back."""
-        return self._run(connection, [self._given(values) for values in rows], many=True)
+        if self.order is not None and len(self.order) > 1 and not self.converted and rows[0].keys() >= set(self.order):
+            given = list(map(itemgetter(*self.order), rows))
+        else:
+            given = [self._given(values) for values in rows]
+        return self._run(connection, given, many=True)
 
     def _given(self, values: Mapping[str, Any]) -> Any:
         merged = {**self.fixed, **values}
