@@ -2,8 +2,9 @@
 
 A tool that is not approved by name is denied at once, and nothing waits for a person in a body: acpx's `escalate` is
 never used, and its own files and terminals are not offered. acpx leaves the session's owner running for a second after
-a turn; a turn that did not end by itself has its session closed, with which owner and agent end. Under bubblewrap both
-end with the turn in any case, and the next turn loads the session again.
+a turn; a turn that did not end by itself has its session closed, with which owner and agent end. A broker that is
+killed leaves both; the session's next turn, or its release, ends them. Under bubblewrap both end with the turn, or with
+the broker, in any case, and the next turn loads the session again.
 """
 
 import dataclasses
@@ -84,6 +85,7 @@ class AcpxBodies:
 
     def _turn(self, order: BodyOrder, heard: Callable[[bytes], None], stopping: Callable[[], bool]) -> BodyEnd:
         started = time.monotonic()
+        self._end_left(order)
         ran, events = self._acpx_run(order, ("sessions", "ensure", "--name", session(order)), b"", stopping)
         if ran.stop is not BodyStop.ENDED or ran.code != 0:
             return _unstarted(order, ran, events)
@@ -103,6 +105,13 @@ class AcpxBodies:
         ran, events = self._short(order, ("status", "--session", session(order)))
         if ran.code != 0 or events.status != "no-session":
             raise Unavailable(f"the session of {order.agent} cannot be closed: {detail}")
+
+    def _end_left(self, order: BodyOrder) -> None:
+        """End a turn that still runs in the session: a broker that was killed leaves its owner and agent, and two
+        bodies of one agent would work in one folder. Where that cannot be known, the session is begun anew."""
+        ran, events = self._short(order, ("cancel", "--session", session(order)))
+        if ran.code != 0 or events.cancelled is not False:
+            self._close(order)
 
     def _close(self, order: BodyOrder) -> str:
         """Close a session; give why it could not be, empty when it is closed."""

@@ -48,6 +48,7 @@ class Events:
         self.stop_reason: str | None = None
         self.failure: Failure | None = None
         self.status: str | None = None
+        self.cancelled: bool | None = None
         self.asked = 0
         self.allowed = 0
         self.unread = 0
@@ -132,6 +133,8 @@ class Events:
         which, result = _id(message.get("id")), _mapping(message.get("result"))
         if "status" in message and message.get("action") == "status_snapshot":
             self.status = str(message["status"])
+        if message.get("action") == "cancel_result":
+            self.cancelled = message.get("cancelled") is not False
         outcome = _mapping(result.get("outcome"))
         if outcome:
             allowing = self._pending.pop(which, frozenset())

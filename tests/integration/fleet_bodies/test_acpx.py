@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -233,6 +234,33 @@ def test_a_release_ends_a_turn_that_a_killed_broker_left(place: Place) -> None:
     until(lambda: not place.running())
 
 
+BROKER = """
+import json, sys
+from pathlib import Path
+from gitops_bot.harness.acpx import AcpxBodies
+from gitops_bot.harness.fleet_isolation import Kind, isolate
+from gitops_bot.ports import BodyOrder
+acpx, argv, folder, prompt = json.loads(sys.argv[1])
+env = {"HOME": folder}
+order = BodyOrder("linter", "01RUN", 1, tuple(argv), Path(folder), None, prompt.encode(), env, 60.0)
+AcpxBodies(isolate(Kind.NONE).start, acpx).run(order, lambda _: None, lambda: False)
+"""
+
+
+def test_the_next_turn_ends_one_that_a_killed_broker_left(place: Place) -> None:
+    """Never two bodies of one agent in one folder: the turn is dispatched again, the lost one is gone before."""
+    order = place.order(say("working"), "!sleep 60")
+    plan = json.dumps([ACPX, order.argv, str(order.folder), order.prompt.decode()])
+    broker = subprocess.Popen([sys.executable, "-c", BROKER, plan])
+    until(lambda: (place.folder / "agent.log").exists() and "session/prompt" in place.log())
+    broker.kill()
+    broker.wait()
+    (lost,) = [int(line.split()[1]) for line in place.log() if line.startswith("pid")][-1:]
+    assert Path(f"/proc/{lost}").exists()
+    assert place.turn(say("again")) == (BodyEnd(BodyStop.ENDED, 0), "again")
+    assert not Path(f"/proc/{lost}").exists()
+
+
 def test_an_agent_that_cannot_start_is_told_from_one_that_failed(place: Place) -> None:
     order = place.order()
     absent = BodyOrder("linter", "01RUN", 1, ("./absent",), order.folder, None, b"x", order.env, 60.0)
@@ -295,10 +323,10 @@ def given(argv: tuple[str, ...], tools: Tools = NO_TOOLS) -> tuple[str, ...]:
 
 
 def test_a_command_is_one_word_of_acpx_s_and_a_known_agent_is_its_name() -> None:
-    assert given(("claude",))[-5:] == ("claude", "sessions", "ensure", "--name", "linter-01RUN")
-    assert given(("python3", "a b.py", "it's"))[-6:-4] == ("--agent", "python3 'a b.py' 'it'\"'\"'s'")
+    assert given(("claude",))[-4:] == ("claude", "cancel", "--session", "linter-01RUN")
+    assert given(("python3", "a b.py", "it's"))[-5:-3] == ("--agent", "python3 'a b.py' 'it'\"'\"'s'")
     # A word of acpx's own would be a command of it.
-    assert given(("exec",))[-6:-4] == ("--agent", "exec")
+    assert given(("exec",))[-5:-3] == ("--agent", "exec")
     words = given(("claude",), Tools(approve=("read",)))
     assert "escalate" not in " ".join(words)
     assert {"--deny-all", "--no-fs", "--no-terminal", "--json-strict"} <= set(words)

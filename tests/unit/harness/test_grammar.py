@@ -88,6 +88,15 @@ def test_the_end_of_a_turn_is_the_answer_to_its_prompt() -> None:
     assert read({"id": None, "result": {"stopReason": "end_turn"}}, prompt=False)[1].stop_reason is None
 
 
+def test_whether_a_turn_was_cancelled_is_known_or_not() -> None:
+    assert [read({"action": "cancel_result", "cancelled": told})[1].cancelled for told in (True, False, None)] == [
+        True,
+        False,
+        True,
+    ]
+    assert read()[1].cancelled is None
+
+
 def asking(number: int, chosen: dict[str, Any]) -> list[dict[str, Any]]:
     options = [{"optionId": "y", "kind": "allow_once"}, {"optionId": "n", "kind": "reject_once"}]
     request = {"id": number, "method": "session/request_permission", "params": {"options": options}}
