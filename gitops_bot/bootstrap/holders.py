@@ -50,6 +50,8 @@ class Holders:
         return gone.intersection(holders)
 
     def close(self) -> None:
-        """Be gone."""
-        (self._folder / self.name).unlink(missing_ok=True)
-        os.close(self._file)
+        """Be gone; a second time changes nothing."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            (self._folder / self.name).unlink(missing_ok=True)
+            os.close(file)

@@ -52,3 +52,14 @@ def test_the_file_of_one_that_is_gone_and_holds_nothing_is_removed(folder: Path)
     assert sorted(path.name for path in folder.iterdir()) == sorted(["a" * 32, mine.name])
     mine.close()
     assert [path.name for path in folder.iterdir()] == ["a" * 32]
+
+
+def test_who_is_gone_twice_closes_nothing_of_others(tmp_path: Path) -> None:
+    """Its descriptor may be somebody else's by then."""
+    holders = Holders(tmp_path / "brokers")
+    holders.close()
+    with (tmp_path / "other").open("w") as other:
+        holders.close()
+        other.write("still open")
+    assert (tmp_path / "other").read_text() == "still open"
+    assert list((tmp_path / "brokers").iterdir()) == []
