@@ -138,6 +138,27 @@ def resume(tx: Tx, slug: str, by: PrincipalName) -> Changed | Refused:
     return changed
 
 
+def wake(tx: Tx, slug: str, by: PrincipalName) -> Changed | Refused:
+    """Make an agent of the fleet due now, whatever its schedule says; `repeated` when it was due already."""
+    agent = _locked(tx, slug)
+    if isinstance(agent, Refused):
+        return agent
+    standing = fleet.get(tx, agent.id, lock=True)
+    if standing is None:
+        detail = "No fleet runs this agent; it is started where it runs, or asks through its token."
+        return refuse(Reason.NOT_FOUND, detail, slug=agent.slug)
+    if agent.state is not AgentState.ACTIVE:
+        detail = (
+            f"It is {agent.state.value}. `gitops-bot agent resume {slug}`, or Resume on its page, makes it due at once."
+        )
+        return refuse(Reason.NOT_AUTHORISED, detail, slug=agent.slug)
+    if standing.due_at is not None and standing.due_at <= tx.now:
+        return Changed(agent, repeated=True)
+    fleet.wake(tx, agent.id, "person")
+    ledger.append(tx, Entry(EventKind.AGENT_WOKEN, tx.now, agent=agent.id, principal=by, facts={"slug": agent.slug}))
+    return Changed(agent)
+
+
 def retire(
     tx: Tx, slug: str, by: PrincipalName, reason: str, *, wanted_by_others: Collection[str] = ()
 ) -> Changed | Refused:
