@@ -58,6 +58,8 @@ class Standing:
     settled_at: int | None
 
 
+TICK: Final = "tick"
+"""The duty that starts who is due."""
 _ADD: Final = insert(fleet_agents)
 _LANE: Final = insert_or_ignore(lanes, ("id",))
 _GET: Final = select(fleet_agents).where(fleet_agents.c.agent == bindparam("of"))
@@ -89,7 +91,8 @@ def add(tx: Tx, agent: str, setup: Setup, due_at: int | None, reason: str | None
     """Write how a new agent is run, and when it is due first (ms, with why; None: it waits to be woken)."""
     tx.execute(_LANE[tx.dialect], {"id": setup.lane, "opens_at": 0, "closings": 0, "reason": None})
     row = _row(setup) | {"agent": agent, "due_at": due_at, "due_reason": reason, "resting": 0}
-    tx.makes_due |= due_at is not None and due_at <= tx.now
+    if due_at is not None and due_at <= tx.now:
+        tx.due_duties.add(TICK)
     tx.execute(_ADD, row)
 
 
@@ -155,7 +158,7 @@ def get(tx: Tx, agent: str, *, lock: bool = False) -> Standing | None:
 def wake(tx: Tx, agent: str, reason: str) -> bool:
     """Make an agent due now, whatever its schedule says; False for one that no fleet runs. One that rests runs when it
     is resumed."""
-    tx.makes_due = True
+    tx.due_duties.add(TICK)
     return tx.execute(_WAKE, {"of": agent, "at": tx.now, "why": reason}).rowcount == 1
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, literal_column, or_, select, update
 
 from gitops_bot.core.asks import AskState
 from gitops_bot.store.engine import Tx
+from gitops_bot.store.fleet import TICK
 from gitops_bot.store.fleet_tables import capsule_items, fleet_agents
 from gitops_bot.store.states import CapsuleItem, WakeOn
 from gitops_bot.store.tables import asks
@@ -90,10 +91,11 @@ def write(tx: Tx, agent: str, left: Left) -> None:
 def wake(tx: Tx, agent: str, seq: int, at: int | None, reason: str | None) -> bool:
     """Set when an agent is due (ms; None: when something wakes it), unless something woke it since `seq` was its wake
     number: then that stands, and this is False."""
-    tx.makes_due |= at is not None and at <= tx.now
+    if at is not None and at <= tx.now:
+        tx.due_duties.add(TICK)
     if tx.execute(_WAKE, {"of": agent, "seq": seq, "at": at, "why": reason}).rowcount == 1:
         return True
-    tx.makes_due = True
+    tx.due_duties.add(TICK)
     return False
 
 
