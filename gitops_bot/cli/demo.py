@@ -12,16 +12,17 @@ import click
 
 if TYPE_CHECKING:
     from gitops_bot.demo.capture import Outcome as Captured
+    from gitops_bot.demo.fleet_scene import Outcome as Ran
     from gitops_bot.demo.transfer_scene import Outcome as Transferred
 
-    Outcome = Captured | Transferred
+    Outcome = Captured | Transferred | Ran
 
 MOST_PATH: Final = 60
 """Bytes of the folder's path; below it lie sockets, whose paths have about a hundred (unix(7))."""
 
 
 @click.command()
-@click.option("--scenario", type=click.Choice(["capture", "transfer"]), default="capture", show_default=True)
+@click.option("--scenario", type=click.Choice(["capture", "transfer", "fleet"]), default="capture", show_default=True)
 @click.option("--auto", is_flag=True, help="Play the person as well, then end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with the time line.")
 @click.option(
@@ -42,11 +43,16 @@ def demo(scenario: str, auto: bool, as_json: bool, folder: Path | None) -> int:
     people sign (one by OpenPGP, one by SSH), a payee is called once with the approved bytes; then a lower limit is
     adopted by signatures, and holds. You are both people, in another terminal. It needs openssh-client as well.
 
+    The scenario fleet runs five agents with real tools on a small project, who leave commits: one asks and goes on with
+    your answer, one asks and is paused when nobody decides, one writes to another, one is killed in the middle with its
+    broker and is done all the same. You answer in the workspace.
+
     \b
       gitops-bot demo                 you are the person
       gitops-bot demo --auto          alice answers by herself; ends with segments, scores and a plot
       gitops-bot demo --auto --json   the same as one document
       gitops-bot demo --scenario transfer --auto
+      gitops-bot demo --scenario fleet --auto
     """
     from gitops_bot.cli.terminal import escaped
     from gitops_bot.core.errors import ConfigError
@@ -95,6 +101,10 @@ def _play(
         from gitops_bot.demo import transfer
 
         return transfer.play(root, tell, auto=auto, shown=shown)
+    if scenario == "fleet":
+        from gitops_bot.demo import fleet
+
+        return fleet.play(root, tell, auto=auto, shown=shown)
     from gitops_bot.demo import capture
 
     return capture.play(root, tell, auto=auto, shown=shown)

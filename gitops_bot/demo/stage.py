@@ -62,6 +62,11 @@ class Stage:
         except (ValueError, KeyError):
             raise Unavailable(f"{name} did not start; see {log}: {self.tail(actor)}") from None
 
+    def kill(self, actor: Actor) -> None:
+        """Kill a process with everything in its group, as a power cut does, and watch it no more."""
+        self._actors.remove(actor)
+        end_group(actor.process, grace=0)
+
     def check(self) -> None:
         """Look whether every process lives.
 

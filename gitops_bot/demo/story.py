@@ -43,7 +43,7 @@ class Story:
         for entry in entries:
             self._seq = entry.seq
             document = entry.document
-            told = {name: document[name] for name in ("at", "ask", "principal", "reason", "facts")}
+            told = {name: document[name] for name in ("at", "ask", "run", "agent", "principal", "reason", "facts")}
             self.timeline.append({"event": document["kind"], "seq": entry.seq, **told})
             if (said := self._sentence(document)) is not None:
                 self._tell(said)

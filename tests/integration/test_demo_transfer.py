@@ -162,5 +162,5 @@ def test_a_program_that_is_not_there_is_named_with_its_package(
 
 def test_a_scenario_that_is_none_is_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--scenario", "transfre", "--dir", str(folder)]) == 64
-    assert "'capture', 'transfer'" in capsys.readouterr().err
+    assert "'capture', 'transfer', 'fleet'" in capsys.readouterr().err
     assert not folder.exists()
