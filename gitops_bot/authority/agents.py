@@ -2,15 +2,19 @@
 
 A retired agent stays retired: its tokens end, what it asked is withdrawn to the backlog and nothing of it is denied or
 approved, all in one transaction. That the person confirmed the act with a passkey just now is *not* checked here.
+
+Whoever holds several rows of an agent took them in this order, so that no two wait in a circle on PostgreSQL: the turn
+`asks:<agent>`, its open asks by id, its row of `agents`, its row of `fleet_agents`, its runs. A tick takes the two rows
+the other way round, and waits for neither.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from gitops_bot.authority.closing import Ended, withdraw
-from gitops_bot.core.asks import AskId, is_blank
+from gitops_bot.core.asks import Ask, AskId, is_blank
 from gitops_bot.core.errors import Fact, Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
@@ -166,10 +170,13 @@ def retire(
 
     Asks of `wanted_by_others` stay open: somebody else waits for them too.
     """
+    known = agents.by_slug(tx, slug) if SLUG.fullmatch(slug) else None
+    if known is not None:
+        turns.take(tx, f"asks:{known.id}")
+        _hold_asks(tx, known, wanted_by_others)
     agent = _locked(tx, slug)
     if isinstance(agent, Refused):
         return Changed(found, repeated=True) if (found := _retired(tx, slug)) is not None else agent
-    turns.take(tx, f"asks:{agent.id}")
     why = storable(reason)[:MAX_REASON] or f"retired by {by}"
     changed = _set(tx, agent, AgentState.RETIRED, EventKind.AGENT_RETIRED, by, why)
     if isinstance(changed, Refused):
@@ -182,17 +189,31 @@ def retire(
     return Changed(changed.agent, withdrawn=withdrawn)
 
 
-def _withdraw_all(tx: Tx, agent: agents.Agent, by: PrincipalName, but: Collection[str]) -> tuple[AskId, ...]:
+def _hold_asks(tx: Tx, agent: agents.Agent, but: Collection[str]) -> None:
+    """Hold what an agent has open. Nobody opens an ask of it in its turn; but one that was superseded while it was
+    waited for has a successor."""
+    held = set(but)
+    while found := [ask.id for ask in _open(tx, agent) if ask.id not in held]:
+        for ask in found:
+            asks.get(tx, ask, lock=True)
+        held.update(found)
+
+
+def _open(tx: Tx, agent: agents.Agent) -> Iterator[Ask]:
     # What an agent has open is bounded by the limits against floods.
-    ended: list[AskId] = []
     after = ""
     while found := asks.page(tx, after, _PAGE, only_open=True, agent=agent.id):
         after = found[-1].id
-        for ask in found:
-            if ask.id in but:
-                continue
-            if isinstance(withdraw(tx, ask.id, by, f"the agent {agent.slug} was retired", to_backlog=True), Ended):
-                ended.append(ask.id)
+        yield from found
+
+
+def _withdraw_all(tx: Tx, agent: agents.Agent, by: PrincipalName, but: Collection[str]) -> tuple[AskId, ...]:
+    ended: list[AskId] = []
+    for ask in _open(tx, agent):
+        if ask.id in but:
+            continue
+        if isinstance(withdraw(tx, ask.id, by, f"the agent {agent.slug} was retired", to_backlog=True), Ended):
+            ended.append(ask.id)
     return tuple(ended)
 
 
