@@ -52,8 +52,7 @@ def _lay_out(folder: Path, database: FreshDatabase) -> DueStage:
     (folder / "gitops-bot.toml").write_text(SETTINGS)
     pin(folder / "policies", folder / ".gitops-bot" / "trust.json")
     opened = database.open(Role.BROKER)
-    hint = DatagramHint(folder / ".gitops-bot" / "hints", listen=False)
-    opened.on_due, opened.on_due_of = hint.notify, hint.notify_of
+    opened.on_due = DatagramHint(folder / ".gitops-bot" / "hints", listen=False).notify
     return DueStage(opened, rules_of(load(folder / "gitops-bot.toml")))
 
 

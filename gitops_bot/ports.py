@@ -3,7 +3,7 @@
 Every method may raise `Unavailable` (the outside failed; retry later) and nothing else that is not our bug.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -267,8 +267,8 @@ class Hint(Protocol):
     def notify(self) -> None:
         """Wake the sleepers after a commit."""
 
-    def wait(self, seconds: float) -> Collection[str] | None:
-        """Sleep until nudged, at most `seconds`. Gives the duties that alone were named; None: any may."""
+    def wait(self, seconds: float) -> None:
+        """Sleep until nudged, at most `seconds`."""
 
 
 class Duty(Protocol):

@@ -1,5 +1,5 @@
-"""What people do with agents over HTTP: add, pause, resume, retire, wake, write to; each confirmed with a passkey but
-the last two. Each function is one service: the person is looked at again inside its own transaction.
+"""What people do with agents over HTTP: add, pause, resume, retire, write to; each confirmed with a passkey but the
+last. Each function is one service: the person is looked at again inside its own transaction.
 
 What stays of a retired agent is decided here too: captures that somebody else waits for go on without it.
 """
@@ -69,15 +69,6 @@ def resume(services: Services, person: Person, slug: str) -> Changed:
     """
     act: dict[str, Value] = {"act": "agent.resume", "slug": slug}
     return _confirmed(services, person, slug, act, lambda tx, by: acts.resume(tx, slug, by))
-
-
-def wake(services: Services, person: Person, slug: str) -> Changed:
-    """Make an agent of the fleet due now, as a message to it would; no passkey is asked for.
-
-    Raises:
-        Refusal: there is no such agent, no fleet runs it, or people let it rest.
-    """
-    return services.decide(lambda tx: acts.wake(tx, slug, again(tx, person).principal.name))
 
 
 def retire(services: Services, person: Person, slug: str, reason: str) -> Changed:

@@ -2,19 +2,15 @@
 
 A retired agent stays retired: its tokens end, what it asked is withdrawn to the backlog and nothing of it is denied or
 approved, all in one transaction. That the person confirmed the act with a passkey just now is *not* checked here.
-
-Whoever holds several rows of an agent took them in this order, so that no two wait in a circle on PostgreSQL: the turn
-`asks:<agent>`, its open asks by id, its row of `agents`, its row of `fleet_agents`, its runs. A tick takes the two rows
-the other way round, and waits for neither.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 from gitops_bot.authority.closing import Ended, withdraw
-from gitops_bot.core.asks import Ask, AskId, is_blank
+from gitops_bot.core.asks import AskId, is_blank
 from gitops_bot.core.errors import Fact, Reason, Refused, refuse
 from gitops_bot.core.ledger import Entry, EventKind
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
@@ -142,27 +138,6 @@ def resume(tx: Tx, slug: str, by: PrincipalName) -> Changed | Refused:
     return changed
 
 
-def wake(tx: Tx, slug: str, by: PrincipalName) -> Changed | Refused:
-    """Make an agent of the fleet due now, whatever its schedule says; `repeated` when it was due already."""
-    agent = _locked(tx, slug)
-    if isinstance(agent, Refused):
-        return agent
-    standing = fleet.get(tx, agent.id, lock=True)
-    if standing is None:
-        detail = "No fleet runs this agent; it is started where it runs, or asks through its token."
-        return refuse(Reason.NOT_FOUND, detail, slug=agent.slug)
-    if agent.state is not AgentState.ACTIVE:
-        detail = (
-            f"It is {agent.state.value}. `gitops-bot agent resume {slug}`, or Resume on its page, makes it due at once."
-        )
-        return refuse(Reason.NOT_AUTHORISED, detail, slug=agent.slug)
-    if standing.due_at is not None and standing.due_at <= tx.now:
-        return Changed(agent, repeated=True)
-    fleet.wake(tx, agent.id, "person")
-    ledger.append(tx, Entry(EventKind.AGENT_WOKEN, tx.now, agent=agent.id, principal=by, facts={"slug": agent.slug}))
-    return Changed(agent)
-
-
 def retire(
     tx: Tx, slug: str, by: PrincipalName, reason: str, *, wanted_by_others: Collection[str] = ()
 ) -> Changed | Refused:
@@ -170,13 +145,10 @@ def retire(
 
     Asks of `wanted_by_others` stay open: somebody else waits for them too.
     """
-    known = agents.by_slug(tx, slug) if SLUG.fullmatch(slug) else None
-    if known is not None:
-        turns.take(tx, f"asks:{known.id}")
-        _hold_asks(tx, known, wanted_by_others)
     agent = _locked(tx, slug)
     if isinstance(agent, Refused):
         return Changed(found, repeated=True) if (found := _retired(tx, slug)) is not None else agent
+    turns.take(tx, f"asks:{agent.id}")
     why = storable(reason)[:MAX_REASON] or f"retired by {by}"
     changed = _set(tx, agent, AgentState.RETIRED, EventKind.AGENT_RETIRED, by, why)
     if isinstance(changed, Refused):
@@ -189,31 +161,17 @@ def retire(
     return Changed(changed.agent, withdrawn=withdrawn)
 
 
-def _hold_asks(tx: Tx, agent: agents.Agent, but: Collection[str]) -> None:
-    """Hold what an agent has open. Nobody opens an ask of it in its turn; but one that was superseded while it was
-    waited for has a successor."""
-    held = set(but)
-    while found := [ask.id for ask in _open(tx, agent) if ask.id not in held]:
-        for ask in found:
-            asks.get(tx, ask, lock=True)
-        held.update(found)
-
-
-def _open(tx: Tx, agent: agents.Agent) -> Iterator[Ask]:
+def _withdraw_all(tx: Tx, agent: agents.Agent, by: PrincipalName, but: Collection[str]) -> tuple[AskId, ...]:
     # What an agent has open is bounded by the limits against floods.
+    ended: list[AskId] = []
     after = ""
     while found := asks.page(tx, after, _PAGE, only_open=True, agent=agent.id):
         after = found[-1].id
-        yield from found
-
-
-def _withdraw_all(tx: Tx, agent: agents.Agent, by: PrincipalName, but: Collection[str]) -> tuple[AskId, ...]:
-    ended: list[AskId] = []
-    for ask in _open(tx, agent):
-        if ask.id in but:
-            continue
-        if isinstance(withdraw(tx, ask.id, by, f"the agent {agent.slug} was retired", to_backlog=True), Ended):
-            ended.append(ask.id)
+        for ask in found:
+            if ask.id in but:
+                continue
+            if isinstance(withdraw(tx, ask.id, by, f"the agent {agent.slug} was retired", to_backlog=True), Ended):
+                ended.append(ask.id)
     return tuple(ended)
 
 

@@ -51,22 +51,16 @@ def expire(tx: Tx, ask_id: str) -> Ended | Refused:
         return refuse(Reason.NOT_FOUND, ask=storable(ask_id)[:64])
     if ask.state is AskState.OPEN and (ask.expires_at is None or ask.expires_at > tx.now):
         return refuse(Reason.ALREADY_SETTLED, "It is open and its time is not over.", expires_at=ask.expires_at)
-    # Before `end` takes the fleet's row of it, as whoever pauses or retires it does (`authority.agents`).
-    agent = _of_fleet(tx, ask.agent)
     if not end(tx, ask, End(AskState.EXPIRED, by=None, reason="expired")):
         return late(ask)
     threads.enter_backlog(tx, ask.id, "expired")
     report = f"Ask {ask.id} expired without a decision; nothing was approved."
     threads.post(tx, ask.agent, "report", report, run=ask.run, ask=ask.id)
-    if agent is not None and agent.state is AgentState.ACTIVE:
+    agent = agents.get(tx, ask.agent)
+    if agent is not None and agent.kind is AgentKind.AGENT and agent.state is AgentState.ACTIVE:
         agents.set_state(tx, agent.id, AgentState.PAUSED, f"ask {ask.id} expired")
         ledger.append(tx, Entry(EventKind.AGENT_PAUSED, tx.now, ask=ask.id, agent=agent.id, reason="expired"))
     return Ended(_ended(tx, ask))
-
-
-def _of_fleet(tx: Tx, agent_id: str) -> agents.Agent | None:
-    agent = agents.get(tx, agent_id)
-    return agents.get(tx, agent_id, lock=True) if agent is not None and agent.kind is AgentKind.AGENT else None
 
 
 def _ended(tx: Tx, ask: Ask) -> Ask:

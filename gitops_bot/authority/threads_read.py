@@ -30,7 +30,7 @@ _END: Final = 10**18 - 1
 class ThreadItem:
     """One line of a thread. `kind` is message, report, notice or ask; `author_kind` person, agent or system. The text
     is a `str` where a person wrote it; what this product wrote repeats words of agents. An `ask` item has its state,
-    its summary and who ended it; `run` is the run that it came from, where it came from one."""
+    its summary and who ended it."""
 
     kind: str
     author_kind: str
@@ -44,7 +44,6 @@ class ThreadItem:
     summary: str | None = None
     ended_by: str | None = None
     ended_at: int | None = None
-    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +117,16 @@ def _ask_edge(shown: Sequence[ThreadItem], start: str, *, last: bool) -> str:
 
 
 def _items(rules: Rules, agent: Agent, said: Sequence[ThreadMessage], asked: Sequence[Ask]) -> list[ThreadItem]:
-    return [item_of(agent, one) for one in said] + [_ask(rules, agent, one) for one in asked]
+    return [_message(agent, one) for one in said] + [_ask(rules, agent, one) for one in asked]
 
 
-def item_of(agent: Agent, one: ThreadMessage) -> ThreadItem:
-    """Show a message: one by a token as that agent's, never a person's. Reports repeat what agents wrote."""
+def _message(agent: Agent, one: ThreadMessage) -> ThreadItem:
+    """A message by a token is shown as that agent's, never a person's. Reports repeat what agents wrote."""
     ours = one.author_kind == "person"
     author = one.author if ours else "gitops-bot" if one.author_kind == "system" else agent.slug
     text: str | AgentText = one.text if ours else AgentText(one.text, author)
     ask = None if one.ask is None else AskId(one.ask)
-    return ThreadItem(one.kind, one.author_kind, author, one.at, text, str(one.id), ask, run=one.run)
+    return ThreadItem(one.kind, one.author_kind, author, one.at, text, str(one.id), ask)
 
 
 def _ask(rules: Rules, agent: Agent, ask: Ask) -> ThreadItem:
@@ -144,5 +143,4 @@ def _ask(rules: Rules, agent: Agent, ask: Ask) -> ThreadItem:
         summary=summary_of(rules, ask) or (ask.verb if ask.verb is not None else None),
         ended_by=ask.ended_by,
         ended_at=ask.ended_at,
-        run=ask.run,
     )

@@ -17,7 +17,6 @@ from sqlalchemy.engine import make_url
 from gitops_bot.authority.outbox import Route
 from gitops_bot.authority.rules import Rules
 from gitops_bot.bootstrap.holders import Holders
-from gitops_bot.broker.daemon import Bell
 from gitops_bot.config import Settings
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.fleet.bodies import Bodies, Ground
@@ -28,10 +27,9 @@ from gitops_bot.fleet.tick import Tick
 from gitops_bot.harness.acpx import AcpxBodies
 from gitops_bot.harness.bodies import CommandBodies, Isolate
 from gitops_bot.harness.fleet_isolation import Kind, isolate
-from gitops_bot.ports import BodyEnd, BodyOrder, BodyStop, Duty, Harness
+from gitops_bot.ports import BodyEnd, BodyOrder, BodyStop, Duty, Harness, Hint
 from gitops_bot.process import SYSTEM_PATH
 from gitops_bot.store.engine import Database
-from gitops_bot.store.fleet import TICK
 from gitops_bot.store.states import HarnessKind
 
 KEEPING: Final = frozenset({HarnessKind.ACPX})
@@ -104,7 +102,7 @@ def harnesses(settings: Settings) -> Mapping[HarnessKind, Harness]:
 
     return {
         HarnessKind.COMMAND: Prepared(lambda: CommandBodies(start()), keeps_sessions=False),
-        HarnessKind.ACPX: Prepared(lambda: AcpxBodies(start(), acpx()), keeps_sessions=True),
+        HarnessKind.ACPX: Prepared(lambda: AcpxBodies(start(), _acpx()), keeps_sessions=True),
     }
 
 
@@ -126,24 +124,19 @@ def hidden(settings: Settings) -> Sequence[Path]:
     return [path for path in files if path is not None and path.exists()]
 
 
-def acpx() -> tuple[str, ...]:
-    """Give the words that start acpx.
-
-    Raises:
-        ConfigError: it, or Node, is not on the system's path.
-    """
+def _acpx() -> tuple[str, ...]:
     node, script = shutil.which("node", path=SYSTEM_PATH), shutil.which("acpx", path=SYSTEM_PATH)
     if node is None or script is None:
         raise ConfigError("acpx needs Node 22 and itself on the system's path", fix="npm install --global acpx")
     return (node, script)
 
 
-def build(settings: Settings, database: Database, rules: Rules, bell: Bell) -> Fleet:
+def build(settings: Settings, database: Database, rules: Rules, bell: Hint) -> Fleet:
     """Make the fleet of a broker; nothing runs, and no file but its holder's is written."""
     holders = Holders(settings.state / "brokers")
     ready = harnesses(settings)
     ground = Ground(database, rules, ready, settings.origin.rstrip("/"), holders.name, settings.fleet.lease)
-    bodies = Bodies(ground, lambda: bell.notify_of((TICK,)))
+    bodies = Bodies(ground, bell.notify)
     tick = Tick(
         database,
         bodies,

@@ -1,17 +1,14 @@
 """Nudges between processes of one host: a datagram after a commit wakes whoever sleeps, and losing one costs a second.
 
-Each process that waits binds a socket of its own in a folder of this user's alone; whoever commits sends to every
-socket there one byte, or the names of the duties that alone have work, never waiting for a reader. What is no name is
-read as work for all. A socket whose process is gone is removed by whoever finds it.
+Each process that waits binds a socket of its own in a folder of this user's alone; whoever commits sends one byte to
+every socket there, never waiting for a reader. A socket whose process is gone is removed by whoever finds it.
 """
 
 import contextlib
 import os
-import re
 import select
 import socket
 import time
-from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +18,6 @@ FOLDER: Final = "hints"
 MOST_PATH: Final = 100
 """A socket's path has 107 bytes on Linux and 103 on macOS (unix(7))."""
 _DRAIN: Final = 4096
-_ALL: Final = b"\x00"
-_NAMES: Final = re.compile(rb"[a-z0-9._-]{1,64}(?:,[a-z0-9._-]{1,64}){0,15}")
-_MOST: Final = 1_100
 
 
 class DatagramHint:
@@ -50,33 +44,21 @@ class DatagramHint:
 
     def notify(self) -> None:
         """Wake every process that waits in the folder; what cannot be reached is passed over."""
-        self._send(_ALL)
-
-    def notify_of(self, duties: Collection[str]) -> None:
-        """Wake them for these duties alone."""
-        named = ",".join(sorted(duties)).encode("utf-8")
-        self._send(named if _NAMES.fullmatch(named) else _ALL)
-
-    def _send(self, said: bytes) -> None:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.setblocking(False)
             for path in self._folder.glob("*.sock"):
-                _send(sender, path, said)
+                _send(sender, path)
 
-    def wait(self, seconds: float) -> Collection[str] | None:
-        """Sleep until nudged, at most `seconds`. Gives the duties that alone were named; None: any may."""
+    def wait(self, seconds: float) -> None:
+        """Sleep until nudged, at most `seconds`."""
         if self._own is None:
             time.sleep(seconds)
-            return None
+            return
         readable, _, _ = select.select([self._own], [], [], seconds)
-        named: set[bytes] = set()
         if readable:
             with contextlib.suppress(BlockingIOError):
                 for _ in range(_DRAIN):
-                    named.add(self._own.recv(_MOST))
-        if not named or not all(map(_NAMES.fullmatch, named)):
-            return None
-        return {name for said in named for name in said.decode("ascii").split(",")}
+                    self._own.recv(1)
 
     def close(self) -> None:
         """Stop waiting and take the socket away."""
@@ -109,9 +91,9 @@ def _bind(path: Path) -> socket.socket:
     return own
 
 
-def _send(sender: socket.socket, path: Path, said: bytes) -> None:
+def _send(sender: socket.socket, path: Path) -> None:
     try:
-        sender.sendto(said, str(path))
+        sender.sendto(b"\x00", str(path))
     except ConnectionRefusedError:
         # Nobody reads it any more: its process died without closing.
         path.unlink(missing_ok=True)

@@ -15,23 +15,6 @@ from typing import Final
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def living(folder: Path) -> int:
-    """Count the brokers of one folder that live; of another host's nothing is known here."""
-    count = 0
-    for path in folder.glob("*") if folder.is_dir() else ():
-        try:
-            file = os.open(path, os.O_RDWR)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            count += 1
-        finally:
-            os.close(file)
-    return count
-
-
 class Holders:
     """The holders of one folder. `name` is this process's own; nobody else ever has it."""
 

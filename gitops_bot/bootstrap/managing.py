@@ -9,16 +9,16 @@ from typing import Final
 from gitops_bot.authority import agents as acts
 from gitops_bot.authority import fleet_agents
 from gitops_bot.authority.agents import Changed, Wanted
-from gitops_bot.authority.agents_read import AgentsPage, agents_page
+from gitops_bot.authority.agents_read import AgentRow, AgentsPage, agent_shown, agents_page
 from gitops_bot.authority.rules import Rules
 from gitops_bot.core.errors import Malformed, Reason, Refusal, Refused, refuse
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.fleet import schedule
 from gitops_bot.policy.model import Policy
-from gitops_bot.store import agents
+from gitops_bot.store import agents, fleet
 from gitops_bot.store.engine import Database, Tx
 from gitops_bot.store.fleet import Setup
-from gitops_bot.store.states import AgentKind
+from gitops_bot.store.states import AgentKind, AgentState
 
 HOST: Final = PrincipalName("host")
 
@@ -86,19 +86,40 @@ def retire(database: Database, slug: str, reason: str) -> Changed:
     return _changed(database, work)
 
 
-def wake(database: Database, slug: str) -> Changed:
+def wake(database: Database, slug: str) -> agents.Agent:
     """Make a fleet agent due now, whatever its schedule says.
 
     Raises:
         Refusal: there is no such agent, no fleet runs it, or people let it rest.
     """
-    return _changed(database, lambda tx: acts.wake(tx, slug, HOST))
+    with database.write() as tx:
+        agent = agents.by_slug(tx, slug)
+        if agent is None or agent.kind is not AgentKind.AGENT:
+            raise Refusal(refuse(Reason.NOT_FOUND, "There is no agent of this name that the fleet runs."))
+        if agent.state is not AgentState.ACTIVE:
+            detail = f"It is {agent.state.value}; `gitops-bot agent resume {slug}` lets it run again."
+            raise Refusal(refuse(Reason.NOT_AUTHORISED, detail))
+        fleet.wake(tx, agent.id, "person")
+    return agent
 
 
 def page(database: Database, rules: Rules, after: str, limit: int) -> AgentsPage:
     """Read agents with their derived status."""
     with database.read() as tx:
         return agents_page(tx, rules, after, limit)
+
+
+def shown(database: Database, rules: Rules, slug: str) -> tuple[AgentRow, fleet.Standing | None]:
+    """Read one agent with its derived status, and where it stands in the fleet.
+
+    Raises:
+        Refusal: there is no such agent.
+    """
+    with database.read() as tx:
+        row = agent_shown(tx, rules, slug)
+        if row is None:
+            raise Refusal(refuse(Reason.NOT_FOUND, f"No agent {slug[:64]!r}."))
+        return row, fleet.get(tx, row.agent.id)
 
 
 def _changed(database: Database, work: Callable[[Tx], Changed | Refused]) -> Changed:

@@ -155,7 +155,7 @@ def build_services(settings: Settings) -> Services:
     provider, runs = provider_of(settings), runs_of(settings)
     hint = DatagramHint(settings.state / FOLDER, listen=False)
     database = open_database(settings.database_url, Role.WORKSPACE, pool_size=POOL)
-    database.on_due, database.on_due_of = hint.notify, hint.notify_of
+    database.on_due = hint.notify
     try:
         pinned = Pinned(settings, database)
     except ConfigError:

@@ -101,13 +101,9 @@ class Daemon:
 
     def _listen(self) -> None:
         assert self._outside is not None
-        known = {duty.name for duty in self._duties}
         while not self._stop.is_set():
-            duties = self._outside.wait(1.0)
-            if duties is None:
-                self._bell.notify()
-            else:
-                self._bell.notify_of(known.intersection(duties))
+            self._outside.wait(1.0)
+            self._bell.notify()
 
     def stop(self) -> None:
         """Ask every duty to end after the step it is in."""

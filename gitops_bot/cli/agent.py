@@ -8,11 +8,12 @@ import click
 
 from gitops_bot.cli.agent_fleet import HARNESSES, WAKES, add_to_fleet, pause, resume, retire, tick
 from gitops_bot.cli.agent_import import import_
-from gitops_bot.cli.agent_shown import COLUMNS, NONE, capsule, row, show, shown, text
-from gitops_bot.cli.agent_watch import watched
 from gitops_bot.cli.host import config_option, host_database
-from gitops_bot.cli.listing import json_option, print_json, print_rows
+from gitops_bot.cli.listing import json_option, print_json, print_members, print_rows
 from gitops_bot.core.errors import ConfigError
+
+_COLUMNS = ("slug", "kind", "principal", "owner", "state", "purpose")
+_LISTED = ("slug", "status", "due_at", "due_reason", "outcome", "owner", "doing")
 
 
 @click.group()
@@ -117,40 +118,94 @@ def _reserve(token_file: Path) -> int:
 @agent.command("list")
 @click.option("--after", default="", metavar="SLUG", help="Start after this one.")
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
-@click.option("--watch", is_flag=True, help="Keep the list up to date until Ctrl-C.")
 @config_option
 @json_option
-def list_(after: str, limit: int, watch: bool, config: Path | None, as_json: bool) -> None:
+def list_(after: str, limit: int, config: Path | None, as_json: bool) -> None:
     """List agents by slug, with what each is doing.
 
-    Only WAITING_HUMAN and BLOCKED need a person, and are marked; every other status is well. With --watch the list
-    follows what happens: redrawn in place on a terminal, else one line for each change (with --json one document).
-
-    \b
-    Example:
-      gitops-bot agent list --watch
+    Only WAITING_HUMAN and BLOCKED need a person; every other status is well.
     """
     from gitops_bot.bootstrap import managing
     from gitops_bot.bootstrap.rules import rules_of
 
     with host_database(config) as (settings, database):
-        rules = rules_of(settings, database)
-
-        def read() -> tuple[list[dict[str, Any]], str | None]:
-            found = managing.page(database, rules, after, limit)
-            return [row(one) for one in found.rows], found.next
-
-        if watch:
-            watched(read, settings.state, as_json=as_json)
-            return
-        rows, following = read()
+        found = managing.page(database, rules_of(settings, database), after, limit)
+    rows = [_row(one) for one in found.rows]
     if as_json:
-        print_json({"items": rows, "next": following})
+        print_json({"items": rows, "next": found.next})
         return
-    print_rows([shown(one) for one in rows], COLUMNS, empty=NONE)
-    if following is not None:
-        click.echo(f"more: --after {following}")
+    print_rows(rows, _LISTED, empty="no agents; `gitops-bot agent add --help` says how to add one")
+    if found.next is not None:
+        click.echo(f"more: --after {found.next}")
 
 
-for one in (show, capsule, text, pause, resume, retire, tick, import_):
+@agent.command()
+@click.argument("slug")
+@config_option
+@json_option
+def show(slug: str, config: Path | None, as_json: bool) -> None:
+    """Show one agent: what it is doing, its open asks, and how the fleet runs it."""
+    from gitops_bot.bootstrap import managing
+    from gitops_bot.bootstrap.rules import rules_of
+
+    with host_database(config) as (settings, database):
+        row, standing = managing.shown(database, rules_of(settings, database), slug)
+    open_asks = [{"id": ask.id, "kind": ask.kind, "verb": ask.verb} for ask in row.open_asks]
+    document = {**_row(row), "open_asks": open_asks, "fleet": None if standing is None else _standing(standing)}
+    if as_json:
+        print_json(document)
+        return
+    print_members(document, ("id", *_COLUMNS, "status", "doing", "pause_reason", "open_asks"))
+    if document["fleet"] is not None:
+        print_members(document["fleet"], tuple(document["fleet"]))
+
+
+def _row(one: Any) -> dict[str, Any]:
+    fleet = one.fleet
+    return {
+        **_document(one.agent),
+        "status": one.status.value,
+        "needs_person": one.needs_person,
+        "doing": one.doing,
+        "due_at": None if fleet is None else fleet.due_at,
+        "due_reason": None if fleet is None else fleet.due_reason,
+        "outcome": None if fleet is None else fleet.outcome,
+    }
+
+
+def _standing(found: Any) -> dict[str, Any]:
+    setup = found.setup
+    return {
+        "harness": setup.harness.value,
+        "command": list(setup.command),
+        "folder": setup.folder,
+        "lane": setup.lane,
+        "wakes": setup.policy.value,
+        "cron": setup.cron,
+        "zone": setup.zone,
+        "wake_on": setup.wake_on.value,
+        "turn_limit_ms": setup.turn_limit,
+        "turns_a_day": setup.turns_a_day,
+        "due_at": found.due_at,
+        "due_reason": found.due_reason,
+        "outcome": found.outcome,
+        "settled_at": found.settled_at,
+        "report": found.report,
+    }
+
+
+def _document(found: Any) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        "slug": found.slug,
+        "kind": found.kind.value,
+        "principal": found.principal,
+        "owner": found.owner,
+        "state": found.state.value,
+        "pause_reason": found.pause_reason,
+        "purpose": found.purpose,
+    }
+
+
+for one in (pause, resume, retire, tick, import_):
     agent.add_command(one)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gitops_bot.cli.host import config_option, host_database
-from gitops_bot.cli.listing import json_option, print_json, print_rows, when
+from gitops_bot.cli.listing import json_option, print_json, when
 from gitops_bot.cli.terminal import escaped
 from gitops_bot.core.errors import Malformed
 
@@ -112,40 +112,21 @@ def retire(slug: str, reason: str, config: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("slug", required=False)
+@click.argument("slug")
 @config_option
-@json_option
-def tick(slug: str | None, config: Path | None, as_json: bool) -> None:
+def tick(slug: str, config: Path | None) -> None:
     """Make the agent SLUG due now, whatever its schedule says; a broker starts its turn.
-
-    Without SLUG nothing is woken: it says who is due, and what keeps each from starting.
 
     \b
     Example:
       gitops-bot agent tick linter
     """
-    from gitops_bot.bootstrap import looking, managing
+    from gitops_bot.bootstrap import managing
 
     with host_database(config) as (settings, database):
-        if slug is None:
-            held = looking.due(settings, database)
-        else:
-            from gitops_bot.bootstrap.hints import DatagramHint
+        from gitops_bot.bootstrap.hints import DatagramHint
 
-            done = managing.wake(database, slug)
-            if (settings.state / "hints").is_dir():
-                DatagramHint(settings.state / "hints", listen=False).notify()
-    if slug is not None:
-        if as_json:
-            print_json({"slug": done.agent.slug, "repeated": done.repeated})
-            return
-        click.echo(f"{escaped(done.agent.slug)} " + ("was due already" if done.repeated else "is due now"))
-        return
-    rows = [
-        {"slug": one.due.slug, "lane": one.lane, "due_at": one.due.due_at, "due_reason": one.due.reason, "why": one.why}
-        for one in held
-    ]
-    if as_json:
-        print_json({"items": rows})
-        return
-    print_rows(rows, ("slug", "lane", "due_at", "due_reason", "why"), empty="nobody is due")
+        agent = managing.wake(database, slug)
+        if (settings.state / "hints").is_dir():
+            DatagramHint(settings.state / "hints", listen=False).notify()
+    click.echo(f"{escaped(agent.slug)} is due now")

@@ -38,8 +38,6 @@ def canonical(value: object) -> bytes:
 def _text(value: object, depth: int) -> str:
     if depth > MAX_DEPTH:
         raise Malformed(f"nested deeper than {MAX_DEPTH}")
-    if type(value) is str:  # by far the most
-        return _string(value)
     match value:
         case None:
             return "null"
@@ -58,8 +56,7 @@ def _text(value: object, depth: int) -> str:
             if not all(isinstance(key, str) for key in items):
                 raise Malformed("a key that is no string")
             # Sorting by UTF-16 code units, not code points: they differ above U+FFFF.
-            names = cast("Mapping[str, object]", value)
-            keys = sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_utf16)
+            keys = sorted(cast("Mapping[str, object]", value), key=_utf16)
             pairs = (f"{_string(key)}:{_text(items[key], depth + 1)}" for key in keys)
             return "{" + ",".join(pairs) + "}"
         case list() | tuple():

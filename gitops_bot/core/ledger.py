@@ -96,7 +96,6 @@ class EventKind(StrEnum):
     ACT_REFUSED = "act.refused"
     AGENT_RESUMED = "agent.resumed"
     AGENT_RETIRED = "agent.retired"
-    AGENT_WOKEN = "agent.woken"
     TOKEN_REVOKED = "token.revoked"  # noqa: S105 # an event's name
     INSTALLATION_CHANGED = "forge.installation_changed"
     MESSAGE_POSTED = "message.posted"

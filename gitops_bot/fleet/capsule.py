@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 from gitops_bot.core.asks import VERDICT_STATES, AskState
@@ -146,8 +146,6 @@ After you asked, end your turn. Do not wait or poll: you are woken with the answ
 
 def quoted(author: Author, text: str, most: int) -> str:
     """Write a text with its author before each line, in about `most` bytes at most; say how much was cut."""
-    if not text:
-        return ""
     prefix = f"| {author.kind.value} {_name(author.id)}: "
     lines: list[str] = []
     left = most
@@ -199,8 +197,6 @@ def _decided(item: Decided, myself: Author, most: int) -> str:
 
 
 def _messages(messages: Sequence[Message]) -> str:
-    if not messages:
-        return ""
     most = _share([len(message.text.encode("utf-8", "replace")) for message in messages], _MESSAGES)
     return "\n".join(f"{_time(message.at)}\n{quoted(message.author, message.text, most)}" for message in messages)
 
@@ -232,9 +228,4 @@ def _name(text: str) -> str:
 
 
 def _time(at: int) -> str:
-    return _second(at // 1_000)
-
-
-@lru_cache(maxsize=64)
-def _second(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(at // 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

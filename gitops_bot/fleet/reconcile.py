@@ -47,8 +47,6 @@ class Reconcile:
     leases are over."""
 
     name = "reconcile"
-    looks_at_own_rows: Final = True
-    """Nothing that is committed breaks anything; it looks by the clock."""
 
     def __init__(
         self, database: Database, rules: Rules, gone: Callable[[Collection[str]], Collection[str]] = nobody

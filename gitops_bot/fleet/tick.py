@@ -15,7 +15,6 @@ from gitops_bot.fleet.bodies import Bodies
 from gitops_bot.store import due_agents, ledger
 from gitops_bot.store.due_agents import Lane, Opened, Opening
 from gitops_bot.store.engine import Database, Tx
-from gitops_bot.store.fleet import TICK
 from gitops_bot.store.states import HarnessKind
 
 IDLE_SECONDS: Final = 1.0
@@ -25,9 +24,7 @@ IDLE_SECONDS: Final = 1.0
 class Tick:
     """The duty that starts agents; implements `ports.Duty`. `slots` is of one lane, over all brokers; `lease` in ms."""
 
-    name = TICK
-    looks_at_own_rows: Final = True
-    """What makes an agent due names this duty."""
+    name = "tick"
 
     def __init__(
         self,
@@ -45,37 +42,21 @@ class Tick:
     def step(self) -> float:
         """Start what is due in each lane, and keep the leases of what runs. Gives the seconds until more may be due."""
         try:
-            lanes, now, ready, started = self._look()
-            started += sum(self._start(lane) for lane in ready)
+            with self._database.read() as tx:
+                lanes, now = due_agents.overview(tx), tx.now
+            ready = [one.id for one in lanes if one.is_ripe and one.opens_at <= now and one.running < self._slots]
+            started = sum(self._start(lane) for lane in ready)
             wait = self._bodies.watch()
         except Unavailable:
             return IDLE_SECONDS
         return 0.0 if started else min(wait, IDLE_SECONDS, *(_until(lane, now) for lane in lanes))
 
-    def _look(self) -> tuple[list[Lane], int, list[str], int]:
-        """Look at the lanes. Gives them with the time of the look, those in which agents are left to be started, and
-        how many were started already."""
-        takes_turns = self._database.dialect == "sqlite"
-        opened: list[Opened] = []
-        with self._database.read() if takes_turns else self._database.write() as tx:
-            lanes, now = due_agents.overview(tx), tx.now
-            ready = [one.id for one in lanes if one.is_ripe and one.opens_at <= now and one.running < self._slots]
-            if ready and not takes_turns:
-                # Where nobody waits for a turn, the look and the first claim are one transaction.
-                opened = self._dispatch(tx, ready.pop(0))
-        for one in opened:
-            self._bodies.start(one)
-        return lanes, now, ready, len(opened)
-
     def _start(self, lane: str) -> int:
         with self._database.write() as tx:
-            opened = self._dispatch(tx, lane)
+            opened = dispatch(tx, lane, self._slots, self._holder, self._lease, self._keeping)
         for one in opened:
             self._bodies.start(one)
         return len(opened)
-
-    def _dispatch(self, tx: Tx, lane: str) -> list[Opened]:
-        return dispatch(tx, lane, self._slots, self._holder, self._lease, self._keeping)
 
 
 def _until(lane: Lane, now: int) -> float:
@@ -93,9 +74,8 @@ def dispatch(
     if not claimed:
         return []
     openings = prompting.openings(tx, claimed, keeping)
-    with tx.together():
-        opened = due_agents.open_runs(tx, openings, holder, lease)
-        ledger.append(tx, *_entries(tx, openings))
+    opened = due_agents.open_runs(tx, openings, holder, lease)
+    ledger.append(tx, *_entries(tx, openings))
     return opened
 
 

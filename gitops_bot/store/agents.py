@@ -9,11 +9,10 @@ from typing import Any, Final
 from sqlalchemy import bindparam, insert, select, update
 
 from gitops_bot.core.principals import PrincipalName
-from gitops_bot.store import fleet, lists
+from gitops_bot.store import fleet
 from gitops_bot.store.bulk import insert_all, inserting
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.ids import new_id
-from gitops_bot.store.lists import Listed
 from gitops_bot.store.states import AgentKind, AgentState, RunState, TokenScope
 from gitops_bot.store.tables import agent_tokens, agents, loops, runs
 
@@ -105,12 +104,10 @@ _REVOKE_OF_RUN: Final = (
     .where(agent_tokens.c.run == bindparam("of"), agent_tokens.c.revoked_at.is_(None))
     .values(revoked_at=bindparam("at"))
 )
-_REVOKE_OF_RUNS: Final = Listed(
-    lambda among: (
-        update(agent_tokens)
-        .where(among(agent_tokens.c.run), agent_tokens.c.revoked_at.is_(None))
-        .values(revoked_at=bindparam("at"))
-    )
+_REVOKE_OF_RUNS: Final = (
+    update(agent_tokens)
+    .where(agent_tokens.c.run.in_(bindparam("of", expanding=True)), agent_tokens.c.revoked_at.is_(None))
+    .values(revoked_at=bindparam("at"))
 )
 _REVOKE_OF_AGENT: Final = (
     update(agent_tokens)
@@ -272,7 +269,7 @@ def revoke_run_tokens(tx: Tx, run: str) -> None:
 
 def revoke_tokens_of_runs(tx: Tx, of: Collection[str]) -> None:
     """End every token of several runs."""
-    lists.change(tx, _REVOKE_OF_RUNS, list(of), at=tx.now)
+    tx.execute(_REVOKE_OF_RUNS, {"of": list(of), "at": tx.now})
 
 
 def revoke_tokens(tx: Tx, agent: str) -> int:

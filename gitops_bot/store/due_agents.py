@@ -13,14 +13,13 @@ from sqlalchemy import Select, and_, bindparam, func, literal_column, select, up
 
 from gitops_bot.core.principals import PrincipalName
 from gitops_bot.store import agents as tokens
-from gitops_bot.store import fleet, lists, told
+from gitops_bot.store import fleet, told
 from gitops_bot.store.agents import Agent
 from gitops_bot.store.bulk import insert_all, inserting
 from gitops_bot.store.dispatches import Dispatch, running
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.fleet import Setup
 from gitops_bot.store.fleet_tables import dispatches, fleet_agents, lanes
-from gitops_bot.store.lists import Listed
 from gitops_bot.store.states import AgentKind, AgentState, RunState
 from gitops_bot.store.tables import agents, runs
 
@@ -123,12 +122,10 @@ _CLAIM: Final = (
     .with_for_update(skip_locked=True)
 )
 # Without waiting, here too: who pauses an agent holds this row first and waits for the other.
-_AGENTS: Final = Listed(
-    lambda among: (
-        select(*(column for column in agents.c if column.name != "created_at"))
-        .where(among(agents.c.id))
-        .with_for_update(skip_locked=True, key_share=True)
-    )
+_AGENTS: Final = (
+    select(*(column for column in agents.c if column.name != "created_at"))
+    .where(agents.c.id.in_(bindparam("of", expanding=True)))
+    .with_for_update(skip_locked=True, key_share=True)
 )
 _SPARE: Final = 16
 """Live runs beyond those counted in a lane that a look allows for: of agents that changed their lane."""
@@ -136,35 +133,29 @@ _SPARE: Final = 16
 _LIVE: Final = select(runs.c.agent).where(
     runs.c.state == literal_column(f"'{RunState.LIVE.value}'"), runs.c.kind == literal_column("'agent'")
 )
-_BEGUN: Final = Listed(
-    lambda among: select(dispatches.c.agent, dispatches.c.started_at).where(
-        among(dispatches.c.agent), dispatches.c.started_at > bindparam("since")
-    )
+_BEGUN: Final = select(dispatches.c.agent, dispatches.c.started_at).where(
+    dispatches.c.agent.in_(bindparam("of", expanding=True)), dispatches.c.started_at > bindparam("since")
 )
 _DEFER: Final = (
     update(fleet_agents)
     .where(fleet_agents.c.agent == bindparam("of"))
     .values(due_at=bindparam("at"), due_reason="budget")
 )
-_KEPT: Final = Listed(
-    lambda among: (
-        select(dispatches.c.run, dispatches.c.version, dispatches.c.capsule, dispatches.c.depth)
-        .join(runs, and_(runs.c.id == dispatches.c.run, runs.c.version == dispatches.c.version))
-        .where(among(runs.c.id))
-    )
+_KEPT: Final = (
+    select(dispatches.c.run, dispatches.c.version, dispatches.c.capsule, dispatches.c.depth)
+    .join(runs, and_(runs.c.id == dispatches.c.run, runs.c.version == dispatches.c.version))
+    .where(runs.c.id.in_(bindparam("of", expanding=True)))
 )
 _ADD_RUNS: Final = inserting(runs, "id", "agent", "kind", "version", "state", "started_at")
-_RAISE_RUNS: Final = Listed(
-    lambda among: (
-        update(runs)
-        .where(among(runs.c.id))
-        .values(version=runs.c.version + 1, state=RunState.LIVE.value, ended_at=None, outcome=None)
-    )
+_RAISE_RUNS: Final = (
+    update(runs)
+    .where(runs.c.id.in_(bindparam("of", expanding=True)))
+    .values(version=runs.c.version + 1, state=RunState.LIVE.value, ended_at=None, outcome=None)
 )
-_STARTED: Final = Listed(
-    lambda among: (
-        update(fleet_agents).where(among(fleet_agents.c.agent)).values(due_at=None, due_reason=None, again=None)
-    )
+_STARTED: Final = (
+    update(fleet_agents)
+    .where(fleet_agents.c.agent.in_(bindparam("of", expanding=True)))
+    .values(due_at=None, due_reason=None, again=None)
 )
 _IN_SESSION: Final = (
     update(fleet_agents).where(fleet_agents.c.agent == bindparam("of")).values(session=bindparam("within"))
@@ -213,7 +204,7 @@ def claim(tx: Tx, lane: str, slots: int) -> list[Claimed]:
     rows = _without_run(tx, _CLAIM, lane, runs_now, slots - runs_now)
     if not rows:
         return []
-    of = {row.id: row for row in lists.rows(tx, _AGENTS, [row.agent for row in rows])}
+    of = {row.id: row for row in tx.execute(_AGENTS, {"of": [row.agent for row in rows]})}
     return _within_budget(tx, [_claimed(row, of[row.agent]) for row in rows if row.agent in of])
 
 
@@ -229,7 +220,7 @@ def _within_budget(tx: Tx, found: Sequence[Claimed]) -> list[Claimed]:
     if not limited:
         return list(found)
     begun: dict[str, list[int]] = {agent: [] for agent in limited}
-    for row in lists.rows(tx, _BEGUN, list(limited), since=tx.now - DAY):
+    for row in tx.execute(_BEGUN, {"of": list(limited), "since": tx.now - DAY}):
         begun[row.agent].append(row.started_at)
     spent = {agent for agent, most in limited.items() if len(begun[agent]) >= most}
     for agent in sorted(spent):
@@ -242,7 +233,7 @@ def kept(tx: Tx, again: Collection[str]) -> Mapping[str, Kept]:
     """Read what runs that are dispatched again were told, by run; a run that never was is not among them."""
     if not again:
         return {}
-    rows = lists.rows(tx, _KEPT, list(again))
+    rows = tx.execute(_KEPT, {"of": list(again)})
     return {row.run: Kept(row.version, row.capsule, row.depth) for row in rows}
 
 
@@ -254,10 +245,10 @@ def open_runs(tx: Tx, openings: Sequence[Opening], holder: str, lease_ms: int) -
     insert_all(tx, _ADD_RUNS, [_run(tx, one) for one in fresh])
     repeated = [one.run for one in openings if one.version > 1]
     if repeated:
-        lists.change(tx, _RAISE_RUNS, repeated)
+        tx.execute(_RAISE_RUNS, {"of": repeated})
         # A body that was only thought to be lost speaks for the run no longer.
         tokens.revoke_tokens_of_runs(tx, repeated)
-    lists.change(tx, _STARTED, [one.claimed.agent.id for one in openings])
+    tx.execute(_STARTED, {"of": [one.claimed.agent.id for one in openings]})
     for one in openings:
         if one.session != one.claimed.session:
             tx.execute(_IN_SESSION, {"of": one.claimed.agent.id, "within": one.session})

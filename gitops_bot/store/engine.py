@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from sqlalchemy import (
     Connection,
@@ -31,7 +31,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 
 from gitops_bot.core.errors import ConfigError, Unavailable
 from gitops_bot.store import roles, sqlite
-from gitops_bot.store.prepared import Prepared, Shelf
+from gitops_bot.store.prepared import Shelf
 from gitops_bot.store.roles import Role
 
 _NOW: Final[Mapping[str, Select[Any]]] = {
@@ -49,24 +49,12 @@ _SQLITE_ERROR: Final = 1
 class Tx:
     """An open transaction. It never crosses a thread; `execute` is for modules of `store` only."""
 
-    __slots__ = (
-        "_connection",
-        "_hooks",
-        "_shelf",
-        "_thread",
-        "_together",
-        "dialect",
-        "due_duties",
-        "makes_due",
-        "now",
-        "writable",
-    )
+    __slots__ = ("_connection", "_hooks", "_shelf", "_thread", "dialect", "due_duties", "makes_due", "now", "writable")
 
     def __init__(self, connection: Connection, now: int, shelf: Shelf, *, writable: bool) -> None:
         self._connection = connection
         self._shelf = shelf
         self._thread = threading.get_ident()
-        self._together = False
         self._hooks: list[Callable[[], None]] = []
         self.dialect = connection.dialect.name
         self.now = now
@@ -84,35 +72,15 @@ class Tx:
             raise RuntimeError("a Tx crossed a thread")
         if not self.writable and getattr(statement, "is_dml", False):
             raise RuntimeError("a read Tx was asked to write")
-        if isinstance(values, list) and len(values) == 1:
-            (values,) = values
         if isinstance(values, Mapping):
-            prepared = self._prepared(statement, values)
+            prepared = self._shelf.find(self._connection.dialect, statement, values)
             if prepared is not None:
                 return prepared.run(self._connection, values)
         elif values and len(values) > 1:
-            prepared = self._prepared(statement, values[0])
+            prepared = self._shelf.find(self._connection.dialect, statement, values[0])
             if prepared is not None and prepared.columns is None:
                 return prepared.run_many(self._connection, values)
-        if self._together:
-            # Core asks each statement that it runs for its outcome.
-            raise RuntimeError("the outcome of a statement was asked for among some that are sent together")
         return self._connection.execute(statement, values)
-
-    def _prepared(self, statement: Executable, values: Mapping[str, Any]) -> Prepared | None:
-        prepared = self._shelf.find(self._connection.dialect, statement, values, at_once=self._together)
-        return prepared if not self._together or (prepared is not None and prepared.columns is None) else None
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Let the statements of the block reach the server in one go, where there is a server; none of them may be
-        asked for rows or a count. What one of them violates is raised at the block's end."""
-        with _pipelined(self._connection):
-            self._together = True
-            try:
-                yield
-            finally:
-                self._together = False
 
     def after_commit(self, hook: Callable[[], None]) -> None:
         """Run a hook once this transaction is committed; never on a roll-back. For hints only: it may be lost."""
@@ -267,13 +235,7 @@ class Database:
     def _clock(self, connection: Connection) -> int:
         statement = _NOW[self.dialect]
         prepared = self._shelf.find(connection.dialect, statement, {})
-        if prepared is None:
-            return cast("int", connection.execute(statement).scalar_one())
-        # The driver begins with the first statement, which so takes the BEGIN with it.
-        with _pipelined(connection):
-            cursor = prepared.send(connection)
-        now: int = cursor.fetchone()[0]
-        cursor.close()
+        now: int = (connection.execute(statement) if prepared is None else prepared.run(connection, {})).scalar_one()
         return now
 
     def close(self) -> None:
@@ -284,23 +246,6 @@ class Database:
     def engine(self) -> Engine:
         """The engine, for migrations and the schema check only."""
         return self._engine
-
-
-@contextmanager
-def _pipelined(connection: Connection) -> Iterator[None]:
-    """Send what the block executes without waiting for each answer, and wait for all of them at its end (PostgreSQL
-    34.5); on SQLite there is nobody to wait for."""
-    if connection.dialect.name != "postgresql":
-        yield
-        return
-    driver: Any = connection.connection.driver_connection
-    try:
-        with driver.pipeline():
-            yield
-    except connection.dialect.loaded_dbapi.Error as error:
-        # What a statement raises within the block is wrapped already, and no error of the driver's.
-        connection._handle_dbapi_exception(error, "a pipeline", {}, None, None)
-        raise
 
 
 def _outside_failed(error: DBAPIError, dialect: str) -> bool:

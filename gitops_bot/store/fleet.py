@@ -7,7 +7,6 @@ run began with, so that the scheduler's own time never replaces such a wake.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import bindparam, insert, select, update
@@ -58,8 +57,6 @@ class Standing:
     settled_at: int | None
 
 
-TICK: Final = "tick"
-"""The duty that starts who is due."""
 _ADD: Final = insert(fleet_agents)
 _LANE: Final = insert_or_ignore(lanes, ("id",))
 _GET: Final = select(fleet_agents).where(fleet_agents.c.agent == bindparam("of"))
@@ -91,8 +88,7 @@ def add(tx: Tx, agent: str, setup: Setup, due_at: int | None, reason: str | None
     """Write how a new agent is run, and when it is due first (ms, with why; None: it waits to be woken)."""
     tx.execute(_LANE[tx.dialect], {"id": setup.lane, "opens_at": 0, "closings": 0, "reason": None})
     row = _row(setup) | {"agent": agent, "due_at": due_at, "due_reason": reason, "resting": 0}
-    if due_at is not None and due_at <= tx.now:
-        tx.due_duties.add(TICK)
+    tx.makes_due |= due_at is not None and due_at <= tx.now
     tx.execute(_ADD, row)
 
 
@@ -111,16 +107,11 @@ def _row(setup: Setup) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=1_024)
-def _words(command: str) -> tuple[str, ...]:
-    return tuple(json.loads(command))
-
-
 def setup_of(row: Any) -> Setup:
     """Read the setup from a row of `fleet_agents`."""
     return Setup(
         HarnessKind(row.harness),
-        _words(row.command),
+        tuple(json.loads(row.command)),
         row.folder,
         row.lane,
         WakePolicy(row.policy),
@@ -158,7 +149,7 @@ def get(tx: Tx, agent: str, *, lock: bool = False) -> Standing | None:
 def wake(tx: Tx, agent: str, reason: str) -> bool:
     """Make an agent due now, whatever its schedule says; False for one that no fleet runs. One that rests runs when it
     is resumed."""
-    tx.due_duties.add(TICK)
+    tx.makes_due = True
     return tx.execute(_WAKE, {"of": agent, "at": tx.now, "why": reason}).rowcount == 1
 
 

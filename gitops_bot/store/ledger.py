@@ -73,7 +73,7 @@ def append(tx: Tx, *entries: Entry) -> None:
             "principal": entry.principal,
             "channel": entry.channel,
             "reason": entry.reason,
-            "facts": canonical(entry.facts).decode("utf-8"),
+            "facts": canonical(entry.document()["facts"]).decode("utf-8"),
         }
         for entry in entries
     ]

@@ -8,7 +8,6 @@ them, and who listens for statements hears these too.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -52,22 +51,9 @@ class Prepared:
         """Run it in the connection's transaction."""
         return self._run(connection, self._given(values), many=False)
 
-    def send(self, connection: Connection) -> Any:
-        """Execute it, which takes no values, and give the cursor, whose rows are not fetched yet."""
-        cursor = connection.connection.cursor()
-        given = self._given({})
-        for listener in connection.dispatch.before_cursor_execute:
-            listener(connection, cursor, self.sql, given, None, False)
-        cursor.execute(self.sql, given)
-        return cursor
-
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> CursorResult[Any]:
         """Run it for each of some rows that name the same values; for a statement that gives no rows back."""
-        if self.order is not None and len(self.order) > 1 and not self.converted and rows[0].keys() >= set(self.order):
-            given = list(map(itemgetter(*self.order), rows))
-        else:
-            given = [self._given(values) for values in rows]
-        return self._run(connection, given, many=True)
+        return self._run(connection, [self._given(values) for values in rows], many=True)
 
     def _given(self, values: Mapping[str, Any]) -> Any:
         merged = {**self.fixed, **values}
@@ -102,15 +88,12 @@ class Shelf:
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Executable, dict[frozenset[str], Prepared | None]] = WeakKeyDictionary()
 
-    def find(
-        self, dialect: Dialect, statement: Executable, values: Mapping[str, Any], *, at_once: bool = False
-    ) -> Prepared | None:
-        """Give a statement prepared; None where Core has to run it, and, unless `at_once`, at its first run."""
+    def find(self, dialect: Dialect, statement: Executable, values: Mapping[str, Any]) -> Prepared | None:
+        """Give a statement prepared; None at its first run, and where Core has to run it."""
         known = self._known.get(statement)
         if known is None:
-            known = self._known[statement] = {}
-            if not at_once:
-                return None
+            self._known[statement] = {}
+            return None
         names = frozenset(values)
         if names not in known:
             known[names] = prepare(dialect, statement, names)

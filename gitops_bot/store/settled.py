@@ -10,7 +10,6 @@ from sqlalchemy import bindparam, literal_column, or_, select, update
 
 from gitops_bot.core.asks import AskState
 from gitops_bot.store.engine import Tx
-from gitops_bot.store.fleet import TICK
 from gitops_bot.store.fleet_tables import capsule_items, fleet_agents
 from gitops_bot.store.states import CapsuleItem, WakeOn
 from gitops_bot.store.tables import asks
@@ -91,11 +90,10 @@ def write(tx: Tx, agent: str, left: Left) -> None:
 def wake(tx: Tx, agent: str, seq: int, at: int | None, reason: str | None) -> bool:
     """Set when an agent is due (ms; None: when something wakes it), unless something woke it since `seq` was its wake
     number: then that stands, and this is False."""
-    if at is not None and at <= tx.now:
-        tx.due_duties.add(TICK)
+    tx.makes_due |= at is not None and at <= tx.now
     if tx.execute(_WAKE, {"of": agent, "seq": seq, "at": at, "why": reason}).rowcount == 1:
         return True
-    tx.due_duties.add(TICK)
+    tx.makes_due = True
     return False
 
 

@@ -12,10 +12,8 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import bindparam, func, literal_column, select, update
 
 from gitops_bot.core.asks import AskState
-from gitops_bot.store import lists
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.fleet_tables import capsule_items
-from gitops_bot.store.lists import LENGTHS, Listed
 from gitops_bot.store.states import CapsuleItem
 from gitops_bot.store.tables import ask_options, asks, verdicts
 from gitops_bot.store.work_tables import messages
@@ -73,12 +71,10 @@ class _Item:
 _UNTOLD: Final = select(
     capsule_items.c.id, capsule_items.c.agent, capsule_items.c.kind, capsule_items.c.ref, capsule_items.c.depth
 ).where(capsule_items.c.run.is_(literal_column("NULL")))
-_OF_SOME: Final = Listed(
-    lambda among: (
-        _UNTOLD.where(among(capsule_items.c.agent))
-        .order_by(capsule_items.c.agent, capsule_items.c.id)
-        .limit(bindparam("most"))
-    )
+_OF_SOME: Final = (
+    _UNTOLD.where(capsule_items.c.agent.in_(bindparam("of", expanding=True)))
+    .order_by(capsule_items.c.agent, capsule_items.c.id)
+    .limit(bindparam("most"))
 )
 _OF_ONE: Final = (
     _UNTOLD.where(capsule_items.c.agent == bindparam("of"), capsule_items.c.kind == bindparam("what"))
@@ -93,28 +89,26 @@ _CONSUME: Final = (
     .where(capsule_items.c.id == bindparam("item"), capsule_items.c.run.is_(None))
     .values(run=bindparam("into"))
 )
-_ASKS: Final = Listed(
-    lambda among: (
-        select(
-            asks.c.id,
-            asks.c.state,
-            asks.c.text,
-            asks.c.verb,
-            asks.c.ended_at,
-            verdicts.c.option,
-            verdicts.c.text.label("said"),
-            verdicts.c.by,
-            ask_options.c.label,
-        )
-        .outerjoin(verdicts, verdicts.c.ask == asks.c.id)
-        .outerjoin(ask_options, (ask_options.c.ask == asks.c.id) & (ask_options.c.id == verdicts.c.option))
-        .where(among(asks.c.id))
+_ASKS: Final = (
+    select(
+        asks.c.id,
+        asks.c.state,
+        asks.c.text,
+        asks.c.verb,
+        asks.c.ended_at,
+        verdicts.c.option,
+        verdicts.c.text.label("said"),
+        verdicts.c.by,
+        ask_options.c.label,
     )
+    .outerjoin(verdicts, verdicts.c.ask == asks.c.id)
+    .outerjoin(ask_options, (ask_options.c.ask == asks.c.id) & (ask_options.c.id == verdicts.c.option))
+    .where(asks.c.id.in_(bindparam("of", expanding=True)))
 )
 _MESSAGES: Final = select(
     messages.c.id, messages.c.author_kind, messages.c.author, messages.c.text, messages.c.at
 ).where(messages.c.id.in_(bindparam("of", expanding=True)))
-_SOME: Final = LENGTHS[-1]
+_SOME: Final = 1_000
 """Names in one list of a statement."""
 
 
@@ -137,7 +131,7 @@ def _items(tx: Tx, agents: Sequence[str], most: Mapping[CapsuleItem, int]) -> li
     found: list[_Item] = []
     for part in _parts(agents):
         limit = len(part) * sum(most.values()) + 1
-        rows = lists.rows(tx, _OF_SOME, part, most=limit)
+        rows = tx.execute(_OF_SOME, {"of": part, "most": limit}).all()
         if len(rows) == limit:
             # Somebody has more than one capsule takes; what follows them in order was cut off.
             rows = [row for agent in part for kind in most for row in _of_one(tx, agent, kind, most[kind])]
@@ -177,7 +171,11 @@ def _told(
 
 
 def _asks(tx: Tx, ids: Sequence[str]) -> Mapping[str, ToldAsk]:
-    return {row.id: _ask(row) for row in lists.rows(tx, _ASKS, ids)}
+    found: dict[str, ToldAsk] = {}
+    for part in _parts(ids):
+        for row in tx.execute(_ASKS, {"of": part}):
+            found[row.id] = _ask(row)
+    return found
 
 
 def _ask(row: Any) -> ToldAsk:

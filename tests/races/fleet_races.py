@@ -21,7 +21,7 @@ from gitops_bot.store import agents, fleet
 from gitops_bot.store.due_agents import Opened
 from gitops_bot.store.engine import Tx
 from gitops_bot.store.fleet_tables import dispatches, fleet_agents
-from gitops_bot.store.states import AgentState, RunState, WakeOn, WakePolicy
+from gitops_bot.store.states import RunState, WakeOn, WakePolicy
 from tests.asserted import asserted
 from tests.fleet_searched import sleeps_forever, told_wrongly
 from tests.fleet_stage import HOLDER, LEASE, WELL, FleetStage
@@ -80,10 +80,6 @@ class Ground:
             return closing.expire(tx, ask.id)
 
         return work
-
-    def retiring(self) -> Work:
-        """Retire the agent."""
-        return lambda tx: acts.retire(tx, self.agent.slug, PrincipalName("alice"), "done")
 
     def settling(self, opened: Opened, text: str = NOTHING) -> Work:
         """Settle a turn that ended well."""
@@ -356,77 +352,6 @@ def send_settle(stage: FleetStage) -> Race:
     )
 
 
-def retire_answer(stage: FleetStage) -> Race:
-    """An agent is retired as a person answers what it asked: nobody deadlocks, and the ask ends once (I6)."""
-    ground = Ground(stage)
-    (ask,) = ground.asked()
-
-    def check(retired: Any, answer: Any) -> None:
-        assert isinstance(retired, acts.Changed)
-        won = isinstance(answer, settling.Settled)
-        assert stage.get(ask).state is (AskState.ANSWERED if won else AskState.WITHDRAWN)
-        assert retired.withdrawn == (() if won else (ask.id,))
-        _gone(ground)
-
-    return Race(ground.retiring(), ground.answering(ask), check)
-
-
-def retire_expiry(stage: FleetStage) -> Race:
-    """An agent is retired as one of its two asks expires, which would pause it (I5)."""
-    ground = Ground(stage)
-    one, other = ground.asked(TWO)
-
-    def check(retired: Any, expired: Any) -> None:
-        assert isinstance(retired, acts.Changed)
-        won = isinstance(expired, closing.Ended)
-        assert stage.get(other).state is (AskState.EXPIRED if won else AskState.WITHDRAWN)
-        assert set(retired.withdrawn) == ({one.id} if won else {one.id, other.id})
-        _gone(ground)
-
-    return Race(ground.retiring(), ground.expiring(other), check)
-
-
-def _gone(ground: Ground) -> None:
-    after = ground.stage.read(lambda tx: agents.get(tx, ground.agent.id))
-    assert after is not None and after.state is AgentState.RETIRED
-    assert ground.stage.open_asks(ground.agent) == [] and ground.stage.standing(ground.agent).resting
-    assert ground.stage.write(ground.claim) == []
-
-
-def pause_expiry(stage: FleetStage) -> Race:
-    """A person pauses an agent as an ask of it expires, which pauses it too: nobody deadlocks."""
-    ground = Ground(stage)
-    (ask,) = ground.asked()
-
-    def check(paused: Any, expired: Any) -> None:
-        assert isinstance(paused, acts.Changed) and isinstance(expired, closing.Ended)
-        after = stage.read(lambda tx: agents.get(tx, ground.agent.id))
-        assert after is not None and after.pause_reason is not None
-        assert (after.state, stage.standing(ground.agent).resting) == (AgentState.PAUSED, True)
-        assert paused.repeated is (after.pause_reason != "wait")
-        ground.rest()
-
-    alice = PrincipalName("alice")
-    return Race(lambda tx: acts.pause(tx, ground.agent.slug, alice, "wait"), ground.expiring(ask), check)
-
-
-def resume_expiry(stage: FleetStage) -> Race:
-    """A person resumes a paused agent as an ask of it expires: as one came after the other, it runs or rests."""
-    ground = Ground(stage)
-    (ask,) = ground.asked()
-    alice = PrincipalName("alice")
-    assert isinstance(stage.write(lambda tx: acts.pause(tx, ground.agent.slug, alice, "wait")), acts.Changed)
-
-    def check(resumed: Any, expired: Any) -> None:
-        assert isinstance(resumed, acts.Changed) and not resumed.repeated and isinstance(expired, closing.Ended)
-        after = stage.read(lambda tx: agents.get(tx, ground.agent.id))
-        assert after is not None and after.state in (AgentState.ACTIVE, AgentState.PAUSED)
-        assert stage.standing(ground.agent).resting is (after.state is AgentState.PAUSED)
-        ground.rest()
-
-    return Race(lambda tx: acts.resume(tx, ground.agent.slug, alice), ground.expiring(ask), check)
-
-
 RACES: Final[dict[str, Callable[[FleetStage], Race]]] = {
     "answer, settle": answer_settle,
     "answer, settle, wakes on all": answer_settle_all,
@@ -441,8 +366,4 @@ RACES: Final[dict[str, Callable[[FleetStage], Race]]] = {
     "claim, claim": claim_claim,
     "settle, recover": settle_recover,
     "send, send": send_settle,
-    "retire, answer": retire_answer,
-    "retire, expiry": retire_expiry,
-    "pause, expiry": pause_expiry,
-    "resume, expiry": resume_expiry,
 }

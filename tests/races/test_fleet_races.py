@@ -24,14 +24,7 @@ from tests.races.fleet_races import RACES, Ground
 from tests.store_fixtures import FreshDatabase
 
 EVERY = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-LONG = {
-    "answer, settle, wakes on all",
-    "expiry, settle",
-    "withdraw, answer",
-    "send, send",
-    "retire, expiry",
-    "resume, expiry",
-}
+LONG = {"answer, settle, wakes on all", "expiry, settle", "withdraw, answer", "send, send"}
 """Those that meet where others do already; on PostgreSQL they are left to the long run."""
 
 

@@ -8,20 +8,15 @@ from gitops_bot.authority.agents import Added, Changed
 from gitops_bot.authority.agents_read import AgentRow
 from gitops_bot.authority.shown import AgentText
 from gitops_bot.authority.threads_read import ThreadItem
-from gitops_bot.authority.turns_read import TurnShown
 from gitops_bot.core.asks import AskKind
 from gitops_bot.core.status import AgentStatus
-from gitops_bot.ports import BodyStop
 from gitops_bot.store.agents import Agent
-from gitops_bot.store.fleet_rows import FleetRow
-from gitops_bot.store.states import AgentKind, AgentState, HarnessKind, WakePolicy
-from gitops_bot.store.turn_rows import TurnRow
+from gitops_bot.store.states import AgentKind, AgentState
 from workspace.api.bodies import FRESH
 from workspace.api.described import Schema
 from workspace.api.shapes import (
     BOOLEAN,
     COUNT,
-    INTEGER,
     LIMIT,
     MS,
     NAME,
@@ -60,19 +55,6 @@ _ASK: Final = obj(
     }
 )
 _LOOP: Final = obj({"id": STRING, "version": COUNT, "registered_at": MS, "shutdown_at": or_null(MS)})
-_FLEET: Final = obj(
-    {
-        "harness": one_of([kind.value for kind in HarnessKind]),
-        "wakes": one_of([policy.value for policy in WakePolicy]),
-        "lane": STRING,
-        "lane_opens_at": MS,
-        "due_at": or_null(MS),
-        "due_reason": or_null(STRING),
-        "outcome": or_null(STRING),
-        "settled_at": or_null(MS),
-        "errors": COUNT,
-    }
-)
 ROW: Final = obj(
     {
         **_AGENT,
@@ -83,7 +65,6 @@ ROW: Final = obj(
         "more_asks": BOOLEAN,
         "loops": many(_LOOP),
         "last_activity": or_null(MS),
-        "fleet": or_null(_FLEET),
     }
 )
 AGENTS: Final = page_of(ROW)
@@ -102,7 +83,6 @@ _LINE: Final = obj(
         "summary": or_null(STRING),
         "ended_by": or_null(STRING),
         "ended_at": or_null(MS),
-        "run": or_null(ULID),
     }
 )
 THREAD: Final = obj({"items": many(_LINE), "next": STRING})
@@ -112,22 +92,6 @@ THREAD_QUERY: Final[Mapping[str, Schema]] = {
     ),
     "limit": LIMIT,
 }
-_TURN: Final[Mapping[str, Schema]] = {
-    "run": ULID,
-    "version": COUNT,
-    "lane": STRING,
-    "reason": STRING,
-    "started_at": MS,
-    "body_at": or_null(MS),
-    "ended_at": or_null(MS),
-    "stop": or_null(one_of([stop.value for stop in BodyStop])),
-    "exit_code": or_null(INTEGER),
-    "detail": or_null(STRING),
-    "outcome": or_null(STRING),
-}
-TURNS: Final = page_of(obj(_TURN))
-TURNS_QUERY: Final[Mapping[str, Schema]] = {"before": MS, "limit": LIMIT}
-TURN: Final = obj({**_TURN, "capsule": STRING, "text": or_null(STRING), "cut": COUNT, "lines": many(_LINE)})
 MESSAGE: Final = obj({"text": text(MAX_MESSAGE)})
 POSTED: Final = obj({"message": COUNT})
 ADD: Final = obj(
@@ -185,49 +149,6 @@ def row(one: AgentRow) -> dict[str, Any]:
             for loop in one.loops
         ],
         "last_activity": one.last_activity,
-        "fleet": None if one.fleet is None else _fleet(one.fleet),
-    }
-
-
-def _fleet(one: FleetRow) -> dict[str, Any]:
-    return {
-        "harness": one.harness.value,
-        "wakes": one.policy.value,
-        "lane": one.lane,
-        "lane_opens_at": one.lane_opens_at,
-        "due_at": one.due_at,
-        "due_reason": one.due_reason,
-        "outcome": one.outcome,
-        "settled_at": one.settled_at,
-        "errors": one.errors,
-    }
-
-
-def turn(one: TurnRow) -> dict[str, Any]:
-    """Show a turn: why it began, and how it ended."""
-    return {
-        "run": one.run,
-        "version": one.version,
-        "lane": one.lane,
-        "reason": one.reason,
-        "started_at": one.started_at,
-        "body_at": one.body_at,
-        "ended_at": one.ended_at,
-        "stop": None if one.stop is None else one.stop.value,
-        "exit_code": one.exit_code,
-        "detail": one.detail,
-        "outcome": one.outcome,
-    }
-
-
-def whole_turn(one: TurnShown) -> dict[str, Any]:
-    """Show a turn with its capsule, what its body said so far, and what landed of it."""
-    return {
-        **turn(one.row),
-        "capsule": one.capsule,
-        "text": None if one.text is None else one.text.text,
-        "cut": one.cut,
-        "lines": [line(item) for item in one.lines],
     }
 
 
@@ -246,7 +167,6 @@ def line(item: ThreadItem) -> dict[str, Any]:
         "summary": item.summary,
         "ended_by": item.ended_by,
         "ended_at": item.ended_at,
-        "run": item.run,
     }
 
 

@@ -4,15 +4,12 @@ from typing import Final
 
 from flask import Blueprint, Response, jsonify
 
-from gitops_bot.api.grammar import ID
 from gitops_bot.api.person.grammar import parse_agent, parse_message, parse_nothing, parse_reasoned
-from gitops_bot.api.query.grammar import parse_agents, parse_thread, parse_turns
+from gitops_bot.api.query.grammar import parse_agents, parse_thread
 from gitops_bot.authority.agents_read import agent_shown, agents_page
 from gitops_bot.authority.threads_read import thread_after
-from gitops_bot.authority.turns_read import VERSION, turn_shown, turns_page
 from gitops_bot.core.errors import Reason, Refusal, refuse
 from gitops_bot.store import agents as rows
-from gitops_bot.store.engine import Tx
 from workspace import managing
 from workspace.api import agent_shapes as shapes
 from workspace.api import requests as here
@@ -68,66 +65,6 @@ def thread(slug: str) -> Response:
     with mine.database.read() as tx:
         found = thread_after(tx, mine.rules, agent, after, limit)
     return jsonify({"items": [shapes.line(item) for item in found.items], "next": found.newer})
-
-
-@agents.get("/agents/<slug>/turns")
-@described(
-    "List the turns of an agent that the fleet runs, newest first: why each began, and what it came to.",
-    by=(PERSON,),
-    query=shapes.TURNS_QUERY,
-    answers={200: shapes.TURNS},
-)
-def list_turns(slug: str) -> Response:
-    """List turns."""
-    mine = services()
-    here.person()
-    before, limit = parse_turns(here.query())
-    with mine.database.read() as tx:
-        agent = _agent(tx, slug)
-        found = turns_page(tx, agent, before, limit)
-    return here.listed([shapes.turn(row) for row in found.rows], None if found.next is None else str(found.next))
-
-
-@agents.get("/agents/<slug>/turns/<run>/<version>")
-@described(
-    "Read one turn: its capsule, what its body said so far while it runs, and what landed of it.",
-    by=(PERSON,),
-    answers={200: shapes.TURN},
-)
-def one_turn(slug: str, run: str, version: str) -> Response:
-    """Read one turn."""
-    mine = services()
-    here.person()
-    here.query()
-    with mine.database.read() as tx:
-        agent = _agent(tx, slug)
-        found = turn_shown(tx, agent, run, int(version)) if ID.fullmatch(run) and VERSION.fullmatch(version) else None
-    if found is None:
-        raise Refusal(refuse(Reason.NOT_FOUND, "There is no such turn."))
-    return jsonify(shapes.whole_turn(found))
-
-
-def _agent(tx: Tx, slug: str) -> rows.Agent:
-    agent = rows.by_slug(tx, slug)
-    if agent is None:
-        raise Refusal(refuse(Reason.NOT_FOUND, "There is no such agent."))
-    return agent
-
-
-@agents.post("/agents/<slug>/wake")
-@described(
-    "Make an agent that the fleet runs due now, whatever its schedule says. A paused one is resumed instead.",
-    by=(PERSON,),
-    body=shapes.CONFIRMED,
-    optional_body=True,
-    answers={200: shapes.CHANGED},
-    refusals=(409,),
-)
-def wake_agent(slug: str) -> Response:
-    """Wake an agent."""
-    person = here.person()
-    parse_nothing(here.body(optional=True))
-    return jsonify(shapes.changed(managing.wake(services(), person, slug)))
 
 
 @agents.post("/agents/<slug>/messages")

@@ -6,23 +6,17 @@ from typing import Final
 
 from flask import Blueprint, abort, request
 
-from gitops_bot.api.grammar import ID
 from gitops_bot.authority.agents import SLUG
 from gitops_bot.authority.agents_read import agent_shown, agents_page
 from gitops_bot.authority.threads_read import parse_cursor, thread
-from gitops_bot.authority.turns_read import VERSION, turn_shown, turns_page
 from gitops_bot.core.errors import Malformed
 from gitops_bot.core.principals import PrincipalKind, PrincipalName
 from gitops_bot.policy.model import Policy
-from gitops_bot.store import agents as rows
 from workspace.pages.frame import open_page
 
 agents: Final = Blueprint("agents", __name__)
 
 LINES: Final = 50
-TURNS: Final = 50
-LAST: Final = 5
-_DIGITS: Final = 17
 AGENTS: Final = 50
 
 
@@ -52,34 +46,7 @@ def one(slug: str) -> str:
         if row is None:
             abort(404)
         said = thread(page.tx, page.rules, row.agent, before if _is_cursor(before) else None, LINES)
-        last = turns_page(page.tx, row.agent, None, LAST).rows if row.fleet is not None else ()
-        return page.show("agents/thread.html", row=row, agent=row.agent, said_so_far=said, last=last)
-
-
-@agents.get("/agents/<slug>/turns")
-def turns(slug: str) -> str:
-    """List an agent's turns, newest first."""
-    before = request.args.get("before", "")
-    since = int(before) if before.isascii() and before.isdigit() and len(before) < _DIGITS else None
-    with open_page() as page:
-        agent = rows.by_slug(page.tx, slug) if SLUG.fullmatch(slug) else None
-        if agent is None:
-            abort(404)
-        return page.show(
-            "agents/turns.html", agent=agent, found=turns_page(page.tx, agent, since, TURNS), before=since is not None
-        )
-
-
-@agents.get("/agents/<slug>/turns/<run>/<version>")
-def turn(slug: str, run: str, version: str) -> str:
-    """Show one turn: what the agent was told, and what it said."""
-    with open_page() as page:
-        agent = rows.by_slug(page.tx, slug) if SLUG.fullmatch(slug) else None
-        known = ID.fullmatch(run) and VERSION.fullmatch(version)
-        found = turn_shown(page.tx, agent, run, int(version)) if agent is not None and known else None
-        if found is None:
-            abort(404)
-        return page.show("agents/turn.html", agent=agent, found=found)
+        return page.show("agents/thread.html", row=row, agent=row.agent, said_so_far=said)
 
 
 def _is_cursor(text: str | None) -> bool:

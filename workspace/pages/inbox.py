@@ -13,7 +13,6 @@ from gitops_bot.bootstrap.showing import show
 from gitops_bot.core.asks import AskKind
 from gitops_bot.core.verdicts import Channel
 from gitops_bot.policy.model import Risk
-from gitops_bot.store import notices
 from workspace.pages.carding import card_shown, line_of
 from workspace.pages.choosing import Chosen, choose, id_of
 from workspace.pages.doing import doing
@@ -22,8 +21,6 @@ from workspace.pages.words import CHANNELS
 
 inbox: Final = Blueprint("inbox", __name__)
 PAGE: Final = 25
-TOLD: Final = 5
-"""So many new notices stand above the list; they count in no badge, for nothing waits for them (I8)."""
 _KINDS: Final = ((AskKind.QUESTION, "question"), (AskKind.APPROVAL, "approval"), (AskKind.GATED, "gated"))
 
 
@@ -58,8 +55,6 @@ def needs_you_page() -> str:
             **card_shown(page, card),
             open_ask=wanted if card is not None else None,
             back_url=f"/needs-you{listed.chosen.query()}",
-            told=[one for one in notices.page(page.tx, page.name, TOLD) if one.read_at is None],
-            unread=notices.unread(page.tx, page.name),
         )
 
 

@@ -50,37 +50,6 @@ CAPTURES: Final[Mapping[str, Shown]] = {
     ),
     CaptureState.CANCELLED: Shown("cancelled", "warn", "Taken back, or nobody waits for it any more."),
 }
-OUTCOMES: Final[Mapping[str, Shown]] = {
-    "WORK_DONE": Shown("work done", "good", "It says that it did what there was to do."),
-    "NO_WORK": Shown("nothing to do", "", "It found nothing to do."),
-    "BLOCKED": Shown("blocked", "danger", "It says that it cannot go on without somebody."),
-    "RATE_LIMITED": Shown("met a limit", "warn", "A provider's limit; its lane is closed for a while."),
-    "RETRYABLE_ERROR": Shown("failed", "warn", "It failed; it is tried again by itself."),
-}
-STOPS: Final[Mapping[str, str]] = {
-    "ended": "ended by itself",
-    "failed": "failed",
-    "timed_out": "took longer than its limit, and was ended",
-    "rate_limited": "met a provider's limit",
-    "stopped": "was stopped",
-    "not_started": "was never started",
-}
-REASONS: Final[Mapping[str, str]] = {
-    "first": "its first turn",
-    "soon": "more to do",
-    "schedule": "its schedule",
-    "idle": "a look for work",
-    "lane": "its lane is open again",
-    "budget": "turns of the day are left again",
-    "retry": "another try",
-    "answer": "an answer",
-    "withdrawn": "an ask that was withdrawn",
-    "expired": "an ask that expired",
-    "message": "a message",
-    "resumed": "it was resumed",
-    "event": "an event",
-    "person": "somebody woke it",
-}
 CAUSES: Final[Mapping[str, Shown]] = {
     "expired": Shown(
         "expired", "warn", "Nobody decided in its time. That approved nothing, and its agent stands still."
@@ -99,25 +68,6 @@ def status_words(status: str) -> Shown:
 def capture_words(state: str) -> Shown:
     """Say what the state of a capture is called and means."""
     return CAPTURES[CaptureState(state)]
-
-
-def outcome_words(outcome: str | None, stop: str | None = None) -> Shown:
-    """Say what a turn came to; one that ended badly by how its body did."""
-    words = STOPS.get(stop or "", "")
-    shown = OUTCOMES.get(outcome or "", Shown((outcome or "over").replace("_", " ").lower(), "", ""))
-    if not words or stop == "ended":
-        return shown
-    return Shown(shown.word, shown.tone, f"{shown.meaning} Its body {words}.".strip())
-
-
-def stop_words(stop: str) -> str:
-    """Say how a body ended."""
-    return STOPS.get(stop, stop.replace("_", " "))
-
-
-def reason_words(reason: str | None) -> str:
-    """Say what woke an agent, or will."""
-    return REASONS.get(reason or "", (reason or "nothing").replace("_", " "))
 
 
 def cause_words(cause: str) -> Shown:
@@ -143,11 +93,5 @@ def regime_words(trace_id: str | None) -> str:
 def install(app: Flask) -> None:
     """Give the templates these words."""
     app.jinja_env.globals.update(
-        status_words=status_words,
-        capture_words=capture_words,
-        cause_words=cause_words,
-        regime_words=regime_words,
-        outcome_words=outcome_words,
-        stop_words=stop_words,
-        reason_words=reason_words,
+        status_words=status_words, capture_words=capture_words, cause_words=cause_words, regime_words=regime_words
     )

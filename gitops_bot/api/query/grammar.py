@@ -103,16 +103,6 @@ def parse_thread(query: Mapping[str, str]) -> tuple[str, int]:
     return _matching(query, "after", CURSOR) or "0", _limit(query)
 
 
-def parse_turns(query: Mapping[str, str]) -> tuple[int | None, int]:
-    """Read the query of a list of turns, newest first: `before`, a time (ms), and `limit`.
-
-    Raises:
-        Malformed: another name, or a value of a wrong form.
-    """
-    known(query, ("before", "limit"))
-    return _whole(query, "before", 0) if query.get("before") else None, _limit(query)
-
-
 def parse_export(query: Mapping[str, str]) -> int:
     """Read the query of an export: `after`, a place in the sealed order.
 

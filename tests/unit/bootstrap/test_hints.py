@@ -90,36 +90,3 @@ def test_a_full_socket_does_not_hold_the_committer(folder: Path) -> None:
             hint.notify()
         assert time.monotonic() - began < 60
         assert len(list(folder.iterdir())) == 1
-
-
-def test_a_nudge_for_some_duties_names_them_and_any_other_is_for_all(folder: Path) -> None:
-    """What a commit made due is looked at alone; a nudge for all among them is for all."""
-    sender = DatagramHint(folder, listen=False)
-    with DatagramHint(folder) as hint:
-        sender.notify_of({"tick"})
-        sender.notify_of({"wake.run", "tick"})
-        assert hint.wait(60) == {"tick", "wake.run"}
-        sender.notify_of({"tick"})
-        sender.notify()
-        assert hint.wait(60) is None
-        assert hint.wait(0.01) is None
-
-
-@pytest.mark.parametrize("said", [b"", b"Tick", b"tick,", b"a b", b"x" * 65, b"tick\n", b"\xff", b"a," * 40 + b"a"])
-def test_what_names_no_duty_is_a_nudge_for_all(folder: Path, said: bytes) -> None:
-    """Nothing that somebody sends keeps a duty asleep, or is kept: the accepting twin is one name."""
-    with DatagramHint(folder) as hint, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        (path,) = folder.iterdir()
-        sender.sendto(b"tick", str(path))
-        assert hint.wait(60) == {"tick"}
-        sender.sendto(said, str(path))
-        assert hint.wait(60) is None
-
-
-def test_a_name_that_cannot_be_sent_is_a_nudge_for_all(folder: Path) -> None:
-    """Too many names, or one of other letters."""
-    sender = DatagramHint(folder, listen=False)
-    with DatagramHint(folder) as hint:
-        for duties in ({"Täst"}, {f"duty{number}" for number in range(17)}, set[str]()):
-            sender.notify_of(duties)
-            assert hint.wait(60) is None

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Collection
 
 import pytest
 
@@ -114,42 +113,5 @@ def test_a_duty_of_its_own_rows_is_woken_by_its_name() -> None:
     bell.notify_of({duty.name})
     assert duty.wait_for(2)
     assert duty.steps == 2
-    daemon.stop()
-    assert daemon.join(PATIENCE)
-
-
-class Outside:
-    """Hints of another process, given one after the other."""
-
-    def __init__(self, *heard: Collection[str] | None) -> None:
-        self._heard = list(heard)
-        self.waiting = threading.Event()
-
-    def notify(self) -> None:
-        """Do nothing."""
-
-    def wait(self, seconds: float) -> Collection[str] | None:
-        """Give what comes next; then nobody nudges any more."""
-        if self._heard:
-            return self._heard.pop(0)
-        self.waiting.set()
-        time.sleep(min(seconds, 0.01))
-        return {"others"}
-
-
-@pytest.mark.parametrize(("heard", "woken"), [(None, True), ({"named"}, True), ({"others", "unknown"}, False)])
-def test_a_hint_from_outside_wakes_the_duties_that_it_names_and_one_for_all_wakes_all(
-    heard: Collection[str] | None, woken: bool
-) -> None:
-    """A duty of its own rows sleeps through what names others; names of no duty are not kept."""
-    bell, outside = Bell(), Outside(heard)
-    named = Named()
-    named.name = "named"
-    daemon = Daemon([named], bell, outside)
-    before = bell.count("named")
-    daemon.start()
-    assert outside.waiting.wait(PATIENCE)
-    assert (bell.count("named") != before) is woken
-    assert bell.count("unknown") == bell.count("never rung")
     daemon.stop()
     assert daemon.join(PATIENCE)

@@ -73,10 +73,8 @@ def test_a_paused_agent_is_not_woken_and_a_resumed_one_is_due(host: Host) -> Non
     assert standing(host, "linter").resting
     assert host.bot("agent", "resume", "linter")[1] == "linter runs again\n"
     assert standing(host, "linter").due_reason == "resumed"
-    assert host.bot("agent", "tick", "linter")[1] == "linter was due already\n"
-    host.bot("agent", "add", "other", *AS, *COMMAND)
-    assert host.bot("agent", "tick", "other")[1] == "other is due now\n"
-    assert standing(host, "other").due_reason == "person"
+    assert host.bot("agent", "tick", "linter")[0] == 0
+    assert standing(host, "linter").due_reason == "person"
 
 
 def test_a_retired_agent_is_told_with_what_was_withdrawn_and_stays_so(host: Host) -> None:
@@ -103,11 +101,9 @@ def test_approval_files_are_taken_over_once(host: Host) -> None:
     folder.mkdir()
     assert host.bot("agent", "import", str(folder), "--agent", "linter")[1].startswith("no Markdown files")
     (folder / "a.md").write_text("---\nquestion: Ship it?\noptions: [yes, no]\nstate: open\n---\n", "utf-8")
-    for dry, asked in ((("--dry-run",), 0), ((), 1)):
+    for dry in (("--dry-run",), ()):
         status, out, _ = host.bot("agent", "import", str(folder), "--agent", "linter", *dry, "--json")
         assert (status, json.loads(out)["counts"]) == (0, {"asked": 1})
-        document = json.loads(host.bot("agent", "show", "linter", "--json")[1])
-        assert len(document["open_asks"]) == asked
     (folder / "b.md").write_text("no front matter", "utf-8")
     status, out, _ = host.bot("agent", "import", str(folder), "--agent", "linter")
     assert status == 4

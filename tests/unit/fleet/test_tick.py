@@ -153,7 +153,6 @@ def test_a_database_that_is_away_is_waited_for(house: House, monkeypatch: pytest
 
     with monkeypatch.context() as patched:
         patched.setattr(house.stage.database, "read", away)
-        patched.setattr(house.stage.database, "write", away)
         assert house.tick.step() == IDLE_SECONDS
     assert house.tick.step() == 0.0
     house.let_go()

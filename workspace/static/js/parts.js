@@ -1,27 +1,16 @@
-// The page of an agent or a capture, `data-live-of` ("*": of all agents), reads itself again when something happened
-// there, `data-live-kind` where only one kind counts, and takes over its parts, `data-live-part`, that differ. A part that
-// somebody is in the middle of waits until they are done.
+// The page of an agent or a capture, `data-live-of`, reads itself again when something happened there, and takes over its
+// parts, `data-live-part`, that differ. A part that somebody is in the middle of waits until they are done.
 "use strict";
 
 (function () {
   const CALM = 400;
-  const CALM_OF_ALL = 1000;
   const AGAIN = 5000;
   const page = document.querySelector("[data-live-of]");
   let timer = 0;
 
-  // What is waited for already stays: where something happens all the time, the page would never be read again.
   function later(wait) {
-    if (timer === 0) {
-      timer = window.setTimeout(refresh, wait);
-    }
-  }
-
-  function concerns(wanted, event) {
-    if (wanted.liveKind && wanted.liveKind !== event.kind) {
-      return false;
-    }
-    return wanted.liveOf === "*" ? Boolean(event.agent) : [event.agent, event.capture].includes(wanted.liveOf);
+    window.clearTimeout(timer);
+    timer = window.setTimeout(refresh, wait);
   }
 
   // What only says how long ago something was differs in every reading.
@@ -35,7 +24,6 @@
   }
 
   async function refresh() {
-    timer = 0;
     let html = "";
     try {
       const response = await fetch(window.location.href, {
@@ -67,8 +55,8 @@
   }
 
   document.addEventListener("live:event", (event) => {
-    if (page && concerns(page.dataset, event.detail)) {
-      later(page.dataset.liveOf === "*" ? CALM_OF_ALL : CALM);
+    if (page && [event.detail.agent, event.detail.capture].includes(page.dataset.liveOf)) {
+      later(CALM);
     }
   });
 })();

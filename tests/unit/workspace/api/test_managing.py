@@ -6,10 +6,7 @@ import pytest
 
 from gitops_bot.core.asks import AskState
 from gitops_bot.store import agents, asks
-from gitops_bot.store.roles import Role
-from tests.fleet_stage import FleetStage
 from tests.signed_in import PersonClient
-from tests.store_fixtures import FreshDatabase
 from tests.unit.workspace.api.conftest import answer, bound, gated, question
 from tests.unit.workspace.conftest import REGIME, Workplace, refused
 
@@ -17,12 +14,6 @@ from tests.unit.workspace.conftest import REGIME, Workplace, refused
 @pytest.fixture
 def alice(workplace: Workplace) -> PersonClient:
     return workplace.person("alice")
-
-
-@pytest.fixture
-def staged(workplace: Workplace, sqlite_database: FreshDatabase) -> FleetStage:
-    """A fleet in the same rows, moved as its broker moves it."""
-    return FleetStage(sqlite_database.open(Role.BROKER), workplace.services.rules)
 
 
 NEW = {"slug": "fresh-1", "principal": "agent", "purpose": "to test"}
@@ -150,49 +141,3 @@ def test_a_run_token_is_nobodys_after_its_run_settled(workplace: Workplace, alic
     for method, path in (("GET", f"/asks/{ask['id']}"), ("POST", f"/asks/{ask['id']}/answer"), ("GET", "/agents")):
         assert workplace.call(method, path, token, None if method == "GET" else {}).status_code == 401
     assert alice.call("GET", f"/asks/{ask['id']}").status_code == 200
-
-
-def test_a_person_wakes_an_agent_of_the_fleet_without_a_passkey(
-    workplace: Workplace, alice: PersonClient, staged: FleetStage
-) -> None:
-    """It is due at once and who woke it stands in the ledger; one that rests, or that no fleet runs, is not woken."""
-    agent = staged.member("linter")
-    assert alice.ok("POST", "/agents/linter/wake", {})["repeated"] is False
-    assert staged.wakes_in(agent)[1] == "person"
-    assert alice.ok("POST", "/agents/linter/wake")["repeated"] is True
-    (entry,) = staged.happened("agent.woken")
-    assert entry["principal"] == "alice"
-    assert refused(alice.call("POST", "/agents/shell/wake", {})) == (404, "not_found")
-    assert refused(alice.call("POST", "/agents/nobody/wake", {})) == (404, "not_found")
-    assert refused(workplace.call("POST", "/agents/linter/wake", "shell", {})) == (403, "not_authorised")
-    assert alice.confirmed("POST", "/agents/linter/pause").status_code == 200
-    assert refused(alice.call("POST", "/agents/linter/wake", {})) == (403, "not_authorised")
-
-
-def test_turns_are_told_with_what_they_were_told_and_said(
-    workplace: Workplace, alice: PersonClient, staged: FleetStage
-) -> None:
-    agent = staged.member("linter")
-    opened = staged.dispatch(agent)
-    staged.say(opened, "half of it")
-    path = f"/agents/linter/turns/{opened.dispatch.run}/1"
-    shown = alice.ok("GET", path)
-    assert (shown["text"], shown["ended_at"], shown["capsule"]) == ("half of it", None, opened.dispatch.capsule)
-    staged.settle(opened, "It is done.\nOUTCOME: WORK_DONE\n")
-    staged.run_turn(agent, "OUTCOME: WORK_DONE\n")
-    shown = alice.ok("GET", path)
-    assert (shown["text"], shown["outcome"], [line["text"] for line in shown["lines"]]) == (
-        None,
-        "WORK_DONE",
-        ["It is done."],
-    )
-    first = alice.ok("GET", "/agents/linter/turns?limit=1")
-    rest = alice.ok("GET", f"/agents/linter/turns?limit=1&before={first['next']}")
-    assert [one["run"] for one in rest["items"]] == [opened.dispatch.run]
-    assert rest["next"] is None
-    (row,) = [one for one in alice.ok("GET", "/agents")["items"] if one["slug"] == "linter"]
-    assert (row["fleet"]["outcome"], row["fleet"]["lane"]) == ("WORK_DONE", "command:test")
-    for wrong in ("linter/turns/x/1", f"linter/turns/{opened.dispatch.run}/2", f"shell/turns/{opened.dispatch.run}/1"):
-        assert refused(alice.call("GET", f"/agents/{wrong}")) == (404, "not_found")
-    assert refused(alice.call("GET", "/agents/linter/turns?before=x")) == (422, "bad_params")
-    assert refused(workplace.call("GET", path, "shell")) == (403, "not_authorised")
